@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limit of each device, shared between processes through a file where one
+ * is named.  The file lock goes with its holder, so a killed process leaves
+ * nothing locked; its row is dropped by whoever looks next.
+ */
+#include "sim_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ROWS	512
+
+struct row {
+	int pid;
+	unsigned long long born;	/* tells a reused pid */
+	size_t used[SIM_DEVICES];
+};
+
+static struct row *rows;	/* ROWS of them, shared; under flock */
+static struct row *mine;
+static int share_fd = -1;
+
+/* Start time of a process; 0 when it is dead, though perhaps not reaped. */
+static unsigned long long born(int pid)
+{
+	unsigned long long start = 0;
+	char path[32], text[1024], *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	if (!p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
+		return 0;
+	if (sscanf(p + 2, "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%*s %*s %*s %*s %*s %*s %*s %llu", &start) != 1)
+		return 0;
+	return start;
+}
+
+static void lock(void)
+{
+	while (flock(share_fd, LOCK_EX) != 0 && errno == EINTR)
+		;
+}
+
+static void unlock(void)
+{
+	flock(share_fd, LOCK_UN);
+}
+
+static void die(const char *path)
+{
+	fprintf(stderr, "sim: VSLEEP_SIM_SHARE=%s: %s\n", path,
+		strerror(errno));
+	abort();
+}
+
+void sim_share_open(const char *path)
+{
+	size_t len = ROWS * sizeof(*rows), i;
+
+	share_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (share_fd < 0)
+		die(path);
+	lock();
+	if (ftruncate(share_fd, (off_t)len) != 0)
+		die(path);
+	rows = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, share_fd,
+		    0);
+	if (rows == MAP_FAILED)
+		die(path);
+	for (i = 0; i < ROWS && !mine; i++)
+		if (rows[i].pid == 0 || born(rows[i].pid) != rows[i].born)
+			mine = &rows[i];
+	if (!mine) {
+		errno = ENOSPC;
+		die(path);
+	}
+	memset(mine, 0, sizeof(*mine));
+	mine->pid = getpid();
+	mine->born = born(mine->pid);
+	unlock();
+}
+
+void sim_share_close(void)
+{
+	if (share_fd < 0)
+		return;
+	lock();
+	memset(mine, 0, sizeof(*mine));
+	unlock();
+	munmap(rows, ROWS * sizeof(*rows));
+	close(share_fd);
+	mine = rows = NULL;
+	share_fd = -1;
+}
+
+/* Under flock. */
+static size_t used_by_others(int dev)
+{
+	size_t sum = 0, i;
+
+	for (i = 0; i < ROWS; i++) {
+		struct row *r = &rows[i];
+
+		if (r->pid == 0 || r == mine)
+			continue;
+		if (born(r->pid) != r->born)
+			memset(r, 0, sizeof(*r));
+		sum += r->used[dev];
+	}
+	return sum;
+}
+
+size_t sim_used_by_all(int dev)
+{
+	size_t others = 0;
+
+	if (rows) {
+		lock();
+		others = used_by_others(dev);
+		unlock();
+	}
+	return sim_device[dev].used + others;
+}
+
+CUresult sim_take(int dev, size_t bytes)
+{
+	CUresult rc = CUDA_SUCCESS;
+	struct sim_device *d;
+	size_t used;
+
+	if (dev < 0)
+		return CUDA_SUCCESS;
+	d = &sim_device[dev];
+	sim_export_settle();
+	used = d->used;
+	if (rows) {
+		lock();
+		used += used_by_others(dev);
+	}
+	if (bytes > d->limit || used > d->limit - bytes)
+		rc = CUDA_ERROR_OUT_OF_MEMORY;
+	else
+		d->used += bytes;
+	if (rows) {
+		mine->used[dev] = d->used;
+		unlock();
+	}
+	return rc;
+}
+
+void sim_give(int dev, size_t bytes)
+{
+	if (dev < 0)
+		return;
+	sim_device[dev].used -= bytes;
+	if (rows) {
+		lock();
+		mine->used[dev] = sim_device[dev].used;
+		unlock();
+	}
+}
