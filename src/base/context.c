@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "base/context.h"
+#include "base/driver.h"
+#include "base/lock.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static struct vs_lock context_lock = VS_LOCK(VS_RANK_CONTEXT);
+static pthread_cond_t unpinned = PTHREAD_COND_INITIALIZER;
+static struct vs_context *contexts;	/* under context_lock */
+static unsigned long last_serial;	/* likewise */
+
+/*
+ * What this thread noted last.  A detach moves the generation on, since the
+ * driver may hand the same handle out again.
+ */
+static _Atomic unsigned long generation = 1;
+static _Thread_local struct {
+	CUcontext handle;
+	unsigned long generation;
+} noted __attribute__((tls_model("initial-exec")));
+
+static struct vs_context *find(CUcontext handle)
+{
+	struct vs_context *c;
+
+	for (c = contexts; c; c = c->next)
+		if (c->handle == handle)
+			return c;
+	return NULL;
+}
+
+static bool device_of(CUcontext handle, CUdevice *device)
+{
+	CUcontext popped;
+	CUresult rc;
+
+	if (vs_real.cuCtxPushCurrent_v2(handle))
+		return false;
+	rc = vs_real.cuCtxGetDevice(device);
+	vs_real.cuCtxPopCurrent_v2(&popped);
+	return rc == CUDA_SUCCESS;
+}
+
+static bool add(CUcontext handle, CUdevice device, bool primary)
+{
+	struct vs_context *c, *fresh = calloc(1, sizeof(*fresh));
+
+	vs_lock_take(&context_lock);
+	c = find(handle);
+	if (c)
+		c->primary |= primary;
+	if (c || !fresh) {
+		vs_lock_drop(&context_lock);
+		if (!c)
+			vs_log_error("context %p is not known: no host memory",
+				     (void *)handle);
+		free(fresh);
+		return false;
+	}
+	fresh->handle = handle;
+	fresh->serial = ++last_serial;
+	fresh->device = device;
+	fresh->primary = primary;
+	fresh->next = contexts;
+	contexts = fresh;
+	vs_lock_drop(&context_lock);
+	return true;
+}
+
+bool vs_context_note(CUcontext handle)
+{
+	unsigned long now = atomic_load(&generation);
+	CUdevice device;
+	bool fresh;
+
+	if (!handle && (vs_real.cuCtxGetCurrent(&handle) || !handle))
+		return false;
+	if (noted.handle == handle && noted.generation == now)
+		return false;
+	if (!device_of(handle, &device))
+		return false;
+	fresh = add(handle, device, false);
+	noted.handle = handle;
+	noted.generation = now;
+	return fresh;
+}
+
+bool vs_context_note_primary(CUcontext handle, CUdevice device)
+{
+	return add(handle, device, true);
+}
+
+struct vs_context *vs_context_pin(CUcontext handle)
+{
+	struct vs_context *c;
+
+	vs_lock_take(&context_lock);
+	c = find(handle);
+	if (c)
+		c->pins++;
+	vs_lock_drop(&context_lock);
+	return c;
+}
+
+struct vs_context *vs_context_pin_serial(unsigned long serial)
+{
+	struct vs_context *c;
+
+	vs_lock_take(&context_lock);
+	for (c = contexts; c && c->serial != serial; c = c->next)
+		;
+	if (c)
+		c->pins++;
+	vs_lock_drop(&context_lock);
+	return c;
+}
+
+void vs_context_unpin(struct vs_context *context)
+{
+	vs_lock_take(&context_lock);
+	if (!--context->pins)
+		pthread_cond_broadcast(&unpinned);
+	vs_lock_drop(&context_lock);
+}
+
+int vs_context_count(void)
+{
+	struct vs_context *c;
+	int count = 0;
+
+	vs_lock_take(&context_lock);
+	for (c = contexts; c; c = c->next)
+		count++;
+	vs_lock_drop(&context_lock);
+	return count;
+}
+
+static int pin_some(CUdevice device, bool any, struct vs_context **out,
+		    int max)
+{
+	struct vs_context *c;
+	int count = 0;
+
+	vs_lock_take(&context_lock);
+	for (c = contexts; c && count < max; c = c->next) {
+		if (!any && c->device != device)
+			continue;
+		c->pins++;
+		out[count++] = c;
+	}
+	vs_lock_drop(&context_lock);
+	return count;
+}
+
+int vs_context_pin_all(struct vs_context **out, int max)
+{
+	return pin_some(0, true, out, max);
+}
+
+int vs_context_pin_device(CUdevice device, struct vs_context **out, int max)
+{
+	return pin_some(device, false, out, max);
+}
+
+static struct vs_context **find_link(CUcontext handle, CUdevice device)
+{
+	struct vs_context **link;
+
+	for (link = &contexts; *link; link = &(*link)->next)
+		if (handle ? (*link)->handle == handle :
+		    (*link)->primary && (*link)->device == device)
+			return link;
+	return NULL;
+}
+
+/* Our stream in the context dies with it. */
+bool vs_context_detach(CUcontext handle, CUdevice *device)
+{
+	struct vs_context **link, *c;
+	bool primary;
+
+	vs_lock_take(&context_lock);
+	link = find_link(handle, 0);
+	if (!link) {
+		vs_lock_drop(&context_lock);
+		return false;
+	}
+	c = *link;
+	*link = c->next;
+	atomic_fetch_add(&generation, 1);
+	while (c->pins)
+		vs_lock_wait(&context_lock, &unpinned, 0);
+	vs_lock_drop(&context_lock);
+	primary = c->primary;
+	if (device)
+		*device = c->device;
+	free(c);
+	return primary;
+}
+
+CUcontext vs_context_primary(CUdevice device)
+{
+	struct vs_context **link;
+	CUcontext handle;
+
+	vs_lock_take(&context_lock);
+	link = find_link(NULL, device);
+	handle = link ? (*link)->handle : NULL;
+	vs_lock_drop(&context_lock);
+	return handle;
+}
+
+/* Called on the operation thread alone, so the stream is made once. */
+enum vs_status vs_context_stream(struct vs_context *context, CUstream *out,
+				 struct vs_why *why)
+{
+	char error[96];
+	CUresult rc;
+
+	if (!context->stream) {
+		rc = vs_real.cuStreamCreate(&context->stream,
+					    CU_STREAM_NON_BLOCKING);
+		if (rc) {
+			context->stream = NULL;
+			return vs_why_set(why, VS_CUDA,
+					  "stream on device %d: %s",
+					  context->device,
+					  vs_driver_error(rc, error,
+							  sizeof(error)));
+		}
+	}
+	*out = context->stream;
+	return VS_OK;
+}
+
+enum vs_status vs_context_enter(struct vs_context *context,
+				struct vs_context_scope *scope,
+				struct vs_why *why)
+{
+	char error[96];
+	CUresult rc;
+
+	scope->mode = vs_context_relax();
+	rc = vs_real.cuCtxPushCurrent_v2(context->handle);
+	if (rc) {
+		vs_context_unrelax(scope->mode);
+		return vs_why_set(why, VS_CUDA, "context %p of device %d: %s",
+				  (void *)context->handle, context->device,
+				  vs_driver_error(rc, error, sizeof(error)));
+	}
+	return VS_OK;
+}
+
+/* The program's thread must get its context back, so a failure is not taken
+ * for an answer the first time. */
+void vs_context_leave(struct vs_context_scope *scope)
+{
+	CUcontext popped;
+
+	if (vs_real.cuCtxPopCurrent_v2(&popped))
+		vs_real.cuCtxPopCurrent_v2(&popped);
+	vs_context_unrelax(scope->mode);
+}
+
+CUstreamCaptureMode vs_context_relax(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	if (vs_real.cuThreadExchangeStreamCaptureMode(&mode))
+		return CU_STREAM_CAPTURE_MODE_RELAXED;
+	return mode;
+}
+
+void vs_context_unrelax(CUstreamCaptureMode mode)
+{
+	CUstreamCaptureMode ours = mode;
+
+	if (mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+	    vs_real.cuThreadExchangeStreamCaptureMode(&ours))
+		vs_real.cuThreadExchangeStreamCaptureMode(&mode);
+}

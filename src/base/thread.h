@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * thread - threads of ours in somebody else's process.
+ *
+ * All signals are blocked in them from their first instruction on, so no
+ * handler of the program's ever runs there.
+ */
+#ifndef VS_BASE_THREAD_H
+#define VS_BASE_THREAD_H
+
+#include <pthread.h>
+
+/* 0, or an errno.  @name (at most 15 characters) is what ps and top show.
+ * @thread NULL: detached. */
+int vs_thread_start(pthread_t *thread, const char *name,
+		    void *(*body)(void *), void *arg);
+
+#endif
