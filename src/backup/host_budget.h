@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_budget - how much host memory the machine and the cgroup leave.
+ *
+ * Reads /proc/meminfo and the memory controller of cgroup v2 or v1 of this
+ * process and its parents.
+ */
+#ifndef VS_BACKUP_HOST_BUDGET_H
+#define VS_BACKUP_HOST_BUDGET_H
+
+#include <stddef.h>
+
+/* MemAvailable, bytes; SIZE_MAX where it cannot be read. */
+size_t vs_host_budget_available(void);
+
+/* What the nearest limit above this process leaves, bytes; SIZE_MAX: none. */
+size_t vs_host_budget_cgroup(void);
+
+#endif

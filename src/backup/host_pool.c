@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "backup/host_pool.h"
+#include "backup/host_budget.h"
+#include "base/config.h"
+#include "base/context.h"
+#include "base/driver.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE ((size_t)2 << 20)
+#define THREADS_MAX 64
+
+enum readiness { WAITING, READY, FAILED };
+
+struct slot {
+	struct vs_host_block *block;
+	enum readiness ready;	/* under pool_lock */
+};
+
+struct vs_host_batch {
+	struct vs_context *context;	/* pinned by the caller */
+	size_t count;
+	_Atomic size_t next;	/* slot that a thread takes next */
+	atomic_bool stop;
+	int error;		/* errno of the first failure; under lock */
+	pthread_t threads[THREADS_MAX];
+	size_t thread_count;
+	struct slot slots[];
+};
+
+static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
+static pthread_cond_t prepared = PTHREAD_COND_INITIALIZER;
+static _Atomic size_t taken;
+
+size_t vs_host_pool_taken(void)
+{
+	return atomic_load(&taken);
+}
+
+size_t vs_host_pool_budget(void)
+{
+	size_t limit = vs_config.host_limit, used = vs_host_pool_taken();
+	size_t room = vs_host_budget_cgroup();
+
+	if (!limit)
+		limit = vs_host_budget_available();
+	else
+		limit = limit > used ? limit - used : 0;
+	return limit < room ? limit : room;
+}
+
+/* Aligned to huge pages, so that populating and pinning are quick. */
+static char *map_aligned(size_t size)
+{
+	char *raw, *base;
+	size_t head;
+
+	raw = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (raw == MAP_FAILED)
+		return NULL;
+	head = (HUGE - (uintptr_t)raw % HUGE) % HUGE;
+	base = raw + head;
+	if (head)
+		munmap(raw, head);
+	munmap(base + size, HUGE - head);
+	return base;
+}
+
+static struct vs_host_block *make_block(size_t size)
+{
+	struct vs_host_block *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->size = (size + HUGE - 1) / HUGE * HUGE;
+	b->base = map_aligned(b->size);
+	if (!b->base) {
+		free(b);
+		return NULL;
+	}
+	madvise(b->base, b->size, MADV_HUGEPAGE);
+	madvise(b->base, b->size, MADV_DONTFORK);
+	madvise(b->base, b->size, MADV_DONTDUMP);
+	atomic_fetch_add(&taken, b->size);
+	return b;
+}
+
+/*
+ * A registration belongs to its context and is gone with it.  Pages that are
+ * unmapped while registered would stay pinned, so a failure is not taken for
+ * an answer the first time.
+ */
+static void unpin(struct vs_host_block *block)
+{
+	struct vs_context *context = vs_context_pin_serial(block->context);
+	struct vs_context_scope scope;
+	CUresult rc;
+
+	if (!context)
+		return;
+	if (!vs_context_enter(context, &scope, NULL) ||
+	    !vs_context_enter(context, &scope, NULL)) {
+		rc = vs_real.cuMemHostUnregister(block->base);
+		if (rc)
+			rc = vs_real.cuMemHostUnregister(block->base);
+		if (rc && rc != CUDA_ERROR_DEINITIALIZED)
+			vs_log_warn("%zu MiB of host memory could not be "
+				    "unpinned", block->size >> 20);
+		vs_context_leave(&scope);
+	}
+	vs_context_unpin(context);
+}
+
+void vs_host_pool_give_back(struct vs_host_block *block)
+{
+	if (block->pinned)
+		unpin(block);
+	munmap(block->base, block->size);
+	atomic_fetch_sub(&taken, block->size);
+	free(block);
+}
+
+/* A kernel older than 5.14 has no populate; touching does the same, but
+ * cannot be refused. */
+static int populate(struct vs_host_block *b)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), at;
+
+#ifdef MADV_POPULATE_WRITE
+	if (!madvise(b->base, b->size, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return errno;
+#endif
+	for (at = 0; at < b->size; at += page)
+		((volatile char *)b->base)[at] = 0;
+	return 0;
+}
+
+static void prepare_slot(struct vs_host_batch *batch, struct slot *slot)
+{
+	struct vs_host_block *b = slot->block;
+	int error = populate(b);
+
+	b->context = batch->context->serial;
+	if (!error)
+		b->pinned = !vs_real.cuMemHostRegister_v2(b->base, b->size,
+						CU_MEMHOSTREGISTER_PORTABLE);
+	vs_lock_take(&pool_lock);
+	slot->ready = error ? FAILED : READY;
+	if (error && !batch->error)
+		batch->error = error;
+	pthread_cond_broadcast(&prepared);
+	vs_lock_drop(&pool_lock);
+}
+
+static void *prepare_thread(void *arg)
+{
+	struct vs_host_batch *batch = arg;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	size_t i;
+
+	vs_real.cuThreadExchangeStreamCaptureMode(&mode);
+	vs_real.cuCtxSetCurrent(batch->context->handle);
+	while (!atomic_load(&batch->stop)) {
+		i = atomic_fetch_add(&batch->next, 1);
+		if (i >= batch->count)
+			break;
+		prepare_slot(batch, &batch->slots[i]);
+	}
+	return NULL;
+}
+
+static size_t thread_count(size_t blocks)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t count = vs_config.threads;
+
+	if (!count)
+		count = cores > 2 ? (size_t)cores - 1 : 1;
+	if (count > THREADS_MAX)
+		count = THREADS_MAX;
+	return count < blocks ? count : blocks;
+}
+
+static void start_threads(struct vs_host_batch *batch)
+{
+	size_t wanted = thread_count(batch->count);
+
+	while (batch->thread_count < wanted &&
+	       !vs_thread_start(&batch->threads[batch->thread_count],
+				"vsleep-host", prepare_thread, batch))
+		batch->thread_count++;
+}
+
+enum vs_status vs_host_pool_prepare(size_t bytes, struct vs_context *context,
+				    struct vs_host_batch **out,
+				    struct vs_why *why)
+{
+	size_t count = (bytes + VS_HOST_BLOCK - 1) / VS_HOST_BLOCK, size;
+	size_t room = vs_host_pool_budget();
+	struct vs_host_batch *batch;
+
+	if (bytes > room)
+		return vs_why_set(why, VS_NOHOST, "host memory: need %zu MiB, "
+				  "may take %zu MiB", bytes >> 20, room >> 20);
+	batch = calloc(1, sizeof(*batch) + count * sizeof(batch->slots[0]));
+	if (!batch)
+		return vs_why_set(why, VS_NOHOST, "host memory: no memory for "
+				  "a list of %zu blocks", count);
+	batch->context = context;
+	while (batch->count < count) {
+		size = bytes < VS_HOST_BLOCK ? bytes : VS_HOST_BLOCK;
+		batch->slots[batch->count].block = make_block(size);
+		if (!batch->slots[batch->count].block) {
+			vs_host_pool_finish(batch, true);
+			return vs_why_set(why, VS_NOHOST, "host memory: no "
+					  "addresses for a block: %s",
+					  strerror(errno));
+		}
+		batch->count++;
+		bytes -= size;
+	}
+	start_threads(batch);
+	*out = batch;
+	return VS_OK;
+}
+
+/* Where no thread could be started the caller prepares the block itself. */
+struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
+					size_t index, struct vs_why *why)
+{
+	struct slot *slot = &batch->slots[index];
+	struct vs_host_block *block = NULL;
+
+	if (!batch->thread_count)
+		prepare_slot(batch, slot);
+	vs_lock_take(&pool_lock);
+	while (slot->ready == WAITING)
+		vs_lock_wait(&pool_lock, &prepared, 0);
+	if (slot->ready == READY)
+		block = slot->block;
+	else
+		vs_why_set(why, VS_NOHOST, "host memory: a block of %zu MiB "
+			   "could not be populated: %s",
+			   slot->block->size >> 20, strerror(batch->error));
+	vs_lock_drop(&pool_lock);
+	return block;
+}
+
+void vs_host_pool_finish(struct vs_host_batch *batch, bool undo)
+{
+	size_t i;
+
+	atomic_store(&batch->stop, true);
+	for (i = 0; i < batch->thread_count; i++)
+		pthread_join(batch->threads[i], NULL);
+	for (i = 0; undo && i < batch->count; i++)
+		vs_host_pool_give_back(batch->slots[i].block);
+	free(batch);
+}

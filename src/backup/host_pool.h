@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_pool - blocks of host memory: mapped, populated, pinned, given back.
+ *
+ * Blocks are prepared by threads in the order of the list while the first
+ * ones are already in use.  They are left out of forks and core dumps.  A
+ * block that cannot be pinned is used pageable.  Knows nothing of segments.
+ * Rank POOL.
+ */
+#ifndef VS_BACKUP_HOST_POOL_H
+#define VS_BACKUP_HOST_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/context.h"
+#include "base/why.h"
+
+/* Bytes of one block; the last of a list may be smaller. */
+#define VS_HOST_BLOCK ((size_t)64 << 20)
+
+struct vs_host_block {
+	char *base;
+	size_t size;
+	bool pinned;
+	unsigned long context;	/* serial of the one that it is pinned in */
+	unsigned pieces;	/* backups that lie in it; under the caller's
+				   lock */
+};
+
+/* Bytes that may still be taken: VSLEEP_HOST_LIMIT less what is taken, else
+ * MemAvailable; never more than the cgroup leaves. */
+size_t vs_host_pool_budget(void);
+
+/* Bytes taken now. */
+size_t vs_host_pool_taken(void);
+
+/* A list of blocks being prepared; @context, pinned, registers them. */
+struct vs_host_batch;
+
+/* Map blocks for @bytes and start preparing them.  VS_NOHOST: not enough,
+ * nothing is taken. */
+enum vs_status vs_host_pool_prepare(size_t bytes, struct vs_context *context,
+				    struct vs_host_batch **out,
+				    struct vs_why *why);
+/* Wait for block @index; NULL with @why when it could not be populated. */
+struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
+					size_t index, struct vs_why *why);
+/* Wait for the threads and free the list; the blocks stay, or with @undo are
+ * given back. */
+void vs_host_pool_finish(struct vs_host_batch *batch, bool undo);
+
+void vs_host_pool_give_back(struct vs_host_block *block);
+
+#endif
