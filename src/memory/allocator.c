@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "memory/allocator.h"
+#include "memory/arena.h"
+#include "memory/capture.h"
+#include "memory/peer.h"
+#include "memory/quarantine.h"
+#include "memory/segment.h"
+#include "memory/unmanaged.h"
+#include "memory/vmm.h"
+#include "base/context.h"
+#include "base/driver.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Bytes that no device has: the driver may refuse them. */
+#define BEYOND ((size_t)1 << 44)
+
+static CUresult native_alloc(CUdeviceptr *out, size_t size)
+{
+	CUresult rc = vs_real.cuMemAlloc_v2(out, size);
+
+	if (!rc)
+		vs_unmanaged_add(VS_UNMANAGED_NATIVE, *out, size);
+	return rc;
+}
+
+static CUresult native_free(CUdeviceptr base)
+{
+	static const enum vs_unmanaged_kind kinds[] = {
+		VS_UNMANAGED_NATIVE, VS_UNMANAGED_MANAGED, VS_UNMANAGED_POOL,
+	};
+	size_t had[3];
+	CUresult rc;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		had[i] = vs_unmanaged_remove(kinds[i], base);
+	rc = vs_real.cuMemFree_v2(base);
+	for (i = 0; rc && i < 3; i++)
+		if (had[i])
+			vs_unmanaged_add(kinds[i], base, had[i]);
+	return rc;
+}
+
+/* What the driver says to an allocation or free on this thread beside the
+ * captures that run now; a full device is no objection. */
+static CUresult ask_beside_capture(void)
+{
+	CUcontext context = NULL;
+	CUdeviceptr probe;
+	CUresult rc;
+
+	rc = vs_real.cuMemAlloc_v2(&probe, 1);
+	if (!rc && !vs_real.cuCtxGetCurrent(&context))
+		vs_quarantine_add_native(probe, context);
+	return rc == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : rc;
+}
+
+static enum vs_status own_segment(struct vs_context *context, int tag,
+				  size_t size, CUdeviceptr *out,
+				  struct vs_why *why)
+{
+	struct vs_block *block = calloc(1, sizeof(*block));
+	struct vs_segment *s;
+	enum vs_status st;
+	bool added;
+
+	if (!block)
+		return vs_why_set(why, VS_NOHOST, "no memory for a block");
+	st = vs_segment_make(context->device, context->handle, tag, size, &s,
+			     why);
+	if (st) {
+		free(block);
+		return st;
+	}
+	block->base = s->base;
+	block->size = size;
+	block->span = s->size;
+	block->segment = s;
+	s->block = block;
+	vs_lock_take(&vs_segment_lock);
+	block->id = vs_segment_new_id();
+	added = vs_segment_add(s);
+	if (added && !vs_segment_add_block(block)) {
+		vs_segment_remove(s);
+		added = false;
+	}
+	vs_lock_drop(&vs_segment_lock);
+	if (!added) {
+		vs_segment_destroy(s);
+		return vs_why_set(why, VS_NOHOST, "no memory for the table");
+	}
+	*out = block->base;
+	return VS_OK;
+}
+
+static enum vs_status our_alloc(struct vs_context *context, int tag,
+				size_t size, CUdeviceptr *out,
+				struct vs_why *why)
+{
+	CUstreamCaptureMode mode = vs_context_relax();
+	unsigned changes = vs_vmm_accessors();
+	enum vs_status st;
+
+	if (size <= VS_ARENA_MAX)
+		st = vs_arena_alloc(context->device, context->handle, tag,
+				    size, out, why);
+	else
+		st = own_segment(context, tag, size, out, why);
+	vs_peer_look_again(context->device, changes);
+	vs_context_unrelax(mode);
+	return st;
+}
+
+/* An allocation does not wait for the device, unless freed memory does. */
+static void make_room(struct vs_context *context)
+{
+	CUstreamCaptureMode mode = vs_context_relax();
+	bool captured, pending;
+
+	vs_lock_take(&vs_segment_lock);
+	pending = vs_quarantine_bytes(context->device) != 0;
+	vs_lock_drop(&vs_segment_lock);
+	if (pending)
+		vs_quarantine_wait(context->device, context->handle,
+				   &captured);
+	vs_arena_trim(context->device);
+	vs_vmm_retry();
+	vs_context_unrelax(mode);
+}
+
+static void say_native(const struct vs_why *why)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		vs_log_warn("%s; such allocations stay native and do not "
+			    "sleep", why->text);
+}
+
+/* A lost context answers every question with its error; this is the cheapest
+ * one to ask. */
+static CUresult ask_context(void)
+{
+	int least, greatest;
+
+	return vs_real.cuCtxGetStreamPriorityRange(&least, &greatest);
+}
+
+static CUresult managed_alloc(struct vs_context *context, int tag,
+			      CUdeviceptr *out, size_t size)
+{
+	struct vs_why why = { .status = VS_OK };
+	enum vs_status st;
+	CUresult rc = ask_context();
+
+	if (!rc && vs_capture_any())
+		rc = ask_beside_capture();
+	if (rc)
+		return rc;
+	st = our_alloc(context, tag, size, out, &why);
+	if (st == VS_NOMEM) {
+		make_room(context);
+		st = our_alloc(context, tag, size, out, &why);
+	}
+	if (!st)
+		return CUDA_SUCCESS;
+	vs_log_debug("allocation of %zu bytes: %s", size, why.text);
+	if (st != VS_CUDA)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	say_native(&why);
+	return native_alloc(out, size);
+}
+
+/* The context that is current, pinned; NULL where the driver shall answer. */
+static struct vs_context *current(void)
+{
+	CUcontext handle;
+
+	if (vs_real.cuCtxGetCurrent(&handle) || !handle)
+		return NULL;
+	if (vs_context_note(handle))
+		vs_peer_context(handle);
+	return vs_context_pin(handle);
+}
+
+static bool usable(CUdevice device)
+{
+	CUstreamCaptureMode mode = vs_context_relax();
+	bool yes = vs_vmm_usable(device);
+
+	vs_context_unrelax(mode);
+	return yes;
+}
+
+CUresult vs_allocator_alloc(CUdeviceptr *out, size_t size)
+{
+	struct vs_context *context;
+	int tag = vs_tag_current();
+	CUdeviceptr base;
+	CUresult rc;
+
+	if (!out || !size || size > BEYOND)
+		return vs_real.cuMemAlloc_v2(out, size);
+	if (tag == VS_TAG_NATIVE)
+		return native_alloc(out, size);
+	context = current();
+	if (!context)
+		return vs_real.cuMemAlloc_v2(out, size);
+	if (usable(context->device))
+		rc = managed_alloc(context, tag, &base, size);
+	else
+		rc = native_alloc(&base, size);
+	vs_context_unpin(context);
+	if (!rc)
+		*out = base;
+	return rc;
+}
+
+/* The driver chooses the pitch: it is asked with a single row. */
+CUresult vs_allocator_alloc_pitch(CUdeviceptr *out, size_t *pitch,
+				  size_t width, size_t height,
+				  unsigned int element)
+{
+	CUcontext context = NULL;
+	CUdeviceptr row, base;
+	size_t chosen;
+	CUresult rc;
+
+	if (!out || !pitch || !height || vs_tag_current() == VS_TAG_NATIVE)
+		goto native;
+	rc = vs_real.cuMemAllocPitch_v2(&row, &chosen, width, 1, element);
+	if (rc)
+		return rc;
+	vs_real.cuCtxGetCurrent(&context);
+	vs_quarantine_add_native(row, context);
+	if (height > BEYOND / chosen)
+		goto native;
+	rc = vs_allocator_alloc(&base, chosen * height);
+	if (rc)
+		return rc;
+	*out = base;
+	*pitch = chosen;
+	return CUDA_SUCCESS;
+
+native:
+	rc = vs_real.cuMemAllocPitch_v2(out, pitch, width, height, element);
+	if (!rc)
+		vs_unmanaged_add(VS_UNMANAGED_NATIVE, *out, *pitch * height);
+	return rc;
+}
+
+/* The block that starts at @base, out of the table and its segment pinned. */
+static struct vs_block *take_block(CUdeviceptr base)
+{
+	struct vs_block *block;
+
+	vs_lock_take(&vs_segment_lock);
+	block = vs_segment_find(base);
+	if (block) {
+		vs_segment_remove_block(block);
+		vs_segment_pin(block->segment);
+	}
+	vs_lock_drop(&vs_segment_lock);
+	return block;
+}
+
+static void revive(struct vs_block *block)
+{
+	vs_lock_take(&vs_segment_lock);
+	vs_segment_add_block(block);
+	vs_segment_unpin(block->segment);
+	vs_lock_drop(&vs_segment_lock);
+}
+
+/* A free needs no current context, but the question does. */
+static CUresult ask_about_free(const struct vs_block *block)
+{
+	CUcontext current = NULL, popped;
+	CUresult rc;
+
+	rc = vs_real.cuCtxGetCurrent(&current);
+	if (rc || current)
+		return rc ? rc : ask_beside_capture();
+	rc = vs_real.cuCtxPushCurrent_v2(block->segment->context);
+	if (rc)
+		return rc;
+	rc = ask_beside_capture();
+	vs_real.cuCtxPopCurrent_v2(&popped);
+	return rc;
+}
+
+/* The wait and the unmapping are ours, so RELAXED; the question is not. */
+static CUresult free_block(struct vs_block *block)
+{
+	bool captured = vs_capture_any();
+	CUstreamCaptureMode mode;
+	CUresult rc = CUDA_SUCCESS;
+
+	if (captured) {
+		rc = ask_about_free(block);
+		if (rc)
+			revive(block);
+		else
+			vs_quarantine_add(block);
+		return rc;
+	}
+	mode = vs_context_relax();
+	rc = vs_quarantine_wait(block->segment->device,
+				block->segment->context, &captured);
+	if (rc)
+		revive(block);
+	else if (captured)
+		vs_quarantine_add(block);
+	else
+		vs_quarantine_end(block);
+	vs_context_unrelax(mode);
+	return rc;
+}
+
+CUresult vs_allocator_free(CUdeviceptr base)
+{
+	struct vs_block *block = take_block(base);
+
+	return block ? free_block(block) : native_free(base);
+}
+
+CUresult vs_allocator_free_later(CUdeviceptr base)
+{
+	struct vs_block *block = take_block(base);
+
+	if (!block)
+		return CUDA_ERROR_INVALID_VALUE;
+	vs_quarantine_add(block);
+	return CUDA_SUCCESS;
+}
+
+CUresult vs_allocator_info(size_t *free_bytes, size_t *total)
+{
+	CUresult rc = vs_real.cuMemGetInfo_v2(free_bytes, total);
+	CUdevice device;
+
+	if (rc || !free_bytes || vs_real.cuCtxGetDevice(&device))
+		return rc;
+	vs_lock_take(&vs_segment_lock);
+	*free_bytes += vs_arena_spare(device) + vs_quarantine_bytes(device);
+	vs_lock_drop(&vs_segment_lock);
+	return rc;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "memory/capture.h"
+#include "base/driver.h"
+#include "base/lock.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A default stream of a thread means another one in each thread. */
+struct key {
+	CUstream stream;
+	pid_t thread;
+};
+
+struct vs_capture_entry {
+	struct key key;
+	CUcontext context;
+	struct vs_capture_entry *next;
+};
+
+static struct vs_lock capture_lock = VS_LOCK(VS_RANK_CAPTURE);
+static struct vs_capture_entry *entries;		/* under capture_lock */
+static _Atomic unsigned running;	/* their number */
+static bool untold;	/* a capture that could not be recorded */
+
+/* The default streams have two spellings each. */
+static struct key key_of(CUstream stream, bool per_thread)
+{
+	struct key key = { .stream = stream };
+
+	if (!stream)
+		key.stream = per_thread ? CU_STREAM_PER_THREAD :
+					  CU_STREAM_LEGACY;
+	if (key.stream == CU_STREAM_PER_THREAD)
+		key.thread = (pid_t)syscall(SYS_gettid);
+	return key;
+}
+
+static bool still_capturing(struct key key)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult rc = vs_real.cuStreamIsCapturing(key.stream, &status);
+
+	return !rc && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static struct vs_capture_entry **find(struct key key)
+{
+	struct vs_capture_entry **link;
+
+	for (link = &entries; *link; link = &(*link)->next)
+		if ((*link)->key.stream == key.stream &&
+		    (*link)->key.thread == key.thread)
+			return link;
+	return NULL;
+}
+
+static void drop(struct vs_capture_entry **link)
+{
+	struct vs_capture_entry *gone = *link;
+
+	*link = gone->next;
+	atomic_fetch_sub(&running, 1);
+	free(gone);
+}
+
+void vs_capture_begin(void)
+{
+	vs_lock_take(&capture_lock);
+}
+
+static CUcontext context_of(CUstream stream)
+{
+	CUcontext context;
+
+	if (stream && stream != CU_STREAM_LEGACY &&
+	    stream != CU_STREAM_PER_THREAD &&
+	    !vs_real.cuStreamGetCtx(stream, &context))
+		return context;
+	return vs_real.cuCtxGetCurrent(&context) ? NULL : context;
+}
+
+void vs_capture_began(CUstream stream, bool per_thread, CUresult rc)
+{
+	struct vs_capture_entry *e = NULL;
+
+	if (!rc)
+		e = calloc(1, sizeof(*e));
+	if (e) {
+		e->key = key_of(stream, per_thread);
+		e->context = context_of(stream);
+		e->next = entries;
+		entries = e;
+	} else if (!rc) {
+		untold = true;
+	}
+	if (!rc)
+		atomic_fetch_add(&running, 1);
+	vs_lock_drop(&capture_lock);
+}
+
+void vs_capture_ended(CUstream stream, bool per_thread)
+{
+	struct key key = key_of(stream, per_thread);
+	struct vs_capture_entry **link;
+
+	vs_lock_take(&capture_lock);
+	link = find(key);
+	if (link && !still_capturing(key))
+		drop(link);
+	vs_lock_drop(&capture_lock);
+}
+
+void vs_capture_stream_gone(CUstream stream, CUresult rc)
+{
+	struct vs_capture_entry **link = find(key_of(stream, false));
+
+	if (!rc && link)
+		drop(link);
+	vs_lock_drop(&capture_lock);
+}
+
+struct vs_capture_entry *vs_capture_take(CUcontext context)
+{
+	struct vs_capture_entry **link, *taken = NULL, *e;
+
+	vs_lock_take(&capture_lock);
+	for (link = &entries; (e = *link);) {
+		if (e->context != context) {
+			link = &e->next;
+			continue;
+		}
+		*link = e->next;
+		e->next = taken;
+		taken = e;
+		atomic_fetch_sub(&running, 1);
+	}
+	vs_lock_drop(&capture_lock);
+	return taken;
+}
+
+void vs_capture_drop(struct vs_capture_entry *taken)
+{
+	struct vs_capture_entry *e;
+
+	while ((e = taken)) {
+		taken = e->next;
+		free(e);
+	}
+}
+
+void vs_capture_restore(struct vs_capture_entry *taken)
+{
+	struct vs_capture_entry *e;
+
+	vs_lock_take(&capture_lock);
+	while ((e = taken)) {
+		taken = e->next;
+		e->next = entries;
+		entries = e;
+		atomic_fetch_add(&running, 1);
+	}
+	vs_lock_drop(&capture_lock);
+}
+
+bool vs_capture_any(void)
+{
+	return atomic_load(&running) != 0;
+}
+
+/* A capture that the driver ended by itself is found out here; only the
+ * thread itself can ask about its default stream. */
+static void ask_again(void)
+{
+	struct vs_capture_entry **link;
+
+	for (link = &entries; *link;)
+		if (!(*link)->key.thread && !still_capturing((*link)->key))
+			drop(link);
+		else
+			link = &(*link)->next;
+}
+
+bool vs_capture_lock_quiet(char *text, size_t size)
+{
+	vs_lock_take(&capture_lock);
+	ask_again();
+	if (!atomic_load(&running))
+		return true;
+	if (untold)
+		snprintf(text, size, "a capture runs that could not be "
+			 "recorded for lack of host memory");
+	else
+		snprintf(text, size, "stream %p is capturing",
+			 (void *)entries->key.stream);
+	vs_lock_drop(&capture_lock);
+	return false;
+}
+
+void vs_capture_unlock(void)
+{
+	vs_lock_drop(&capture_lock);
+}
