@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ledger - the bytes that replies state.
+ *
+ * resident + evicted add up to what the segments hold; everything is counted
+ * in physical bytes (multiples of the granularity) except live_bytes, which
+ * is what the program asked for.
+ */
+#ifndef VS_SLEEP_LEDGER_H
+#define VS_SLEEP_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/tag.h"
+#include "base/why.h"
+#include "memory/unmanaged.h"
+
+enum vs_state {
+	VS_AWAKE,
+	VS_DRAINING,
+	VS_SLEEPING,
+	VS_ASLEEP,
+	VS_WAKING,
+	VS_PARTLY,	/* only some tags sleep; the word is "partial" */
+	VS_DEAD,	/* the word is "failed" */
+};
+
+struct vs_ledger_tag {
+	int tag;
+	enum vs_policy policy;
+	enum vs_state state;	/* AWAKE, ASLEEP or PARTLY */
+	uint64_t allocations;
+	uint64_t live_bytes;
+	uint64_t resident_bytes;
+	uint64_t evicted_bytes;
+	uint64_t host_bytes;	/* backed up in host memory */
+	uint64_t lost_bytes;	/* content dropped by the last sleep */
+};
+
+/* What the last completed sleep or wake did. */
+struct vs_ledger_last {
+	uint64_t released_bytes;	/* sleep: went back to the device */
+	uint64_t restored_bytes;	/* wake: came back */
+	uint64_t kept_bytes;		/* stayed, and the first reason why */
+	char kept_why[96];
+	uint64_t copied_bytes;
+	uint64_t pageable_bytes;	/* backed up without pinning */
+	uint64_t lost_bytes;		/* sleep: content dropped */
+	double seconds;			/* the whole operation */
+	double drain_seconds;		/* of it, until the program was at rest */
+	struct vs_why error;		/* of the last one that failed */
+};
+
+struct vs_ledger {
+	enum vs_state state;
+	uint64_t sequence;	/* grows by one with each completed change */
+	uint64_t allocations;
+	uint64_t live_bytes;
+	uint64_t resident_bytes;
+	uint64_t evicted_bytes;
+	uint64_t host_bytes;
+	uint64_t unmanaged_bytes;
+	uint64_t unmanaged[VS_UNMANAGED_KINDS];
+	uint64_t held_calls;	/* calls that have waited at the gate */
+	unsigned held_now;
+	unsigned holds;		/* enum vs_gate_hold bits */
+	uint64_t unhooked;	/* pointers handed out that we do not know */
+	char unhooked_name[64];
+	bool ipc_refused;
+	struct vs_ledger_last last;
+	int tags_count;
+	struct vs_ledger_tag tags[VS_TAG_MAX];
+};
+
+void vs_ledger_read(struct vs_ledger *out);
+
+/* For transition alone: a state on the way; a completed change; bytes of a
+ * tag whose content the last sleep dropped; a request that failed. */
+void vs_ledger_enter(enum vs_state now);
+void vs_ledger_commit(enum vs_state now, vs_tag_set sleeping,
+		      const struct vs_ledger_last *result);
+void vs_ledger_lost(int tag, uint64_t bytes);
+void vs_ledger_failed(const struct vs_why *why);
+
+const char *vs_ledger_state_word(enum vs_state state);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sleep/plan.h"
+#include "base/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+vs_tag_set vs_plan_tags(const struct vs_request *request)
+{
+	return request->all_tags ? ~(vs_tag_set)0 : request->tags;
+}
+
+static bool selected(const struct vs_request *request,
+		     const struct vs_segment *s)
+{
+	return vs_plan_tags(request) >> s->tag & 1;
+}
+
+static size_t count_chunks(const struct vs_request *request)
+{
+	size_t i, sum = 0;
+
+	for (i = 0; i < vs_segment_count(); i++)
+		if (selected(request, vs_segment_at(i)))
+			sum += vs_segment_at(i)->chunk_count;
+	return sum;
+}
+
+/* Room for everything that may be added below: nothing that counts here is
+ * added meanwhile.  And all contexts, pinned. */
+static enum vs_status begin(struct vs_plan *plan,
+			    const struct vs_request *request,
+			    struct vs_why *why)
+{
+	size_t chunks, segments;
+
+	vs_lock_take(&vs_segment_lock);
+	chunks = count_chunks(request);
+	segments = vs_segment_count();
+	vs_lock_drop(&vs_segment_lock);
+	memset(plan, 0, sizeof(*plan));
+	plan->steps = calloc(chunks + 1, sizeof(*plan->steps));
+	plan->items = calloc(chunks + 1, sizeof(*plan->items));
+	plan->segments = calloc(segments + 1, sizeof(*plan->segments));
+	if (!plan->steps || !plan->items || !plan->segments) {
+		vs_plan_drop(plan);
+		return vs_why_set(why, VS_NOHOST, "no memory to plan %zu "
+				  "chunks", chunks);
+	}
+	plan->context_count = vs_context_pin_all(plan->contexts,
+						 VS_CONTEXT_MAX);
+	return VS_OK;
+}
+
+/* Its own context, or any of its device: mappings are the device's. */
+static struct vs_context *context_of(struct vs_plan *plan,
+				     const struct vs_segment *s)
+{
+	struct vs_context *found = NULL;
+	int i;
+
+	for (i = 0; i < plan->context_count; i++) {
+		if (plan->contexts[i]->handle == s->context)
+			return plan->contexts[i];
+		if (plan->contexts[i]->device == s->device)
+			found = plan->contexts[i];
+	}
+	return found;
+}
+
+static void add_step(struct vs_plan *plan, struct vs_segment *s,
+		     struct vs_chunk *c, bool item)
+{
+	struct vs_step *step = &plan->steps[plan->step_count++];
+	struct vs_store_item *it = &plan->items[plan->item_count];
+
+	step->segment = s;
+	step->chunk = c;
+	step->item = VS_PLAN_NO_ITEM;
+	plan->bytes += c->size;
+	if (!item)
+		return;
+	step->item = plan->item_count++;
+	it->base = s->base + c->offset;
+	it->size = c->size;
+	it->context = context_of(plan, s);
+	it->backup = c->backup;
+}
+
+static void pin(struct vs_plan *plan, struct vs_segment *s)
+{
+	vs_segment_pin(s);
+	plan->segments[plan->segment_count++] = s;
+}
+
+static void keep(struct vs_plan *plan, const struct vs_segment *s,
+		 const char *reason, bool wish)
+{
+	size_t i;
+
+	for (i = 0; i < s->chunk_count; i++)
+		if (s->chunks[i].state == VS_CHUNK_RESIDENT)
+			plan->kept_bytes += s->chunks[i].size;
+	if (!plan->kept_why || !wish)
+		plan->kept_why = reason;
+	plan->kept_against_wish |= !wish;
+}
+
+static void plan_segment_sleep(struct vs_plan *plan, struct vs_segment *s,
+			       int level)
+{
+	enum vs_policy policy = vs_tag_policy(s->tag);
+	struct vs_chunk *c;
+
+	if (policy == VS_POLICY_KEEP) {
+		keep(plan, s, "policy keep", true);
+		return;
+	}
+	if (s->kept_why || !context_of(plan, s)) {
+		keep(plan, s, s->kept_why ? s->kept_why :
+		     "no context on its device is known", false);
+		return;
+	}
+	pin(plan, s);
+	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
+		if (c->state == VS_CHUNK_RESIDENT)
+			add_step(plan, s, c, c->blocks && level == 1 &&
+				 policy == VS_POLICY_OFFLOAD);
+}
+
+enum vs_status vs_plan_sleep(struct vs_plan *plan,
+			     const struct vs_request *request,
+			     struct vs_why *why)
+{
+	enum vs_status st = begin(plan, request, why);
+	struct vs_segment *s;
+	size_t i;
+
+	if (st)
+		return st;
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		if (selected(request, s))
+			plan_segment_sleep(plan, s, request->level);
+	}
+	vs_lock_drop(&vs_segment_lock);
+	return VS_OK;
+}
+
+enum vs_status vs_plan_wake(struct vs_plan *plan,
+			    const struct vs_request *request,
+			    struct vs_why *why)
+{
+	enum vs_status st = begin(plan, request, why);
+	struct vs_segment *s;
+	struct vs_chunk *c;
+	size_t i;
+
+	if (st)
+		return st;
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		if (!selected(request, s) || !s->level)
+			continue;
+		if (!context_of(plan, s)) {
+			st = vs_why_set(why, VS_REFUSED, "no context on "
+					"device %d is known", s->device);
+			break;
+		}
+		pin(plan, s);
+		for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
+			if (c->state == VS_CHUNK_EVICTED)
+				add_step(plan, s, c, true);
+	}
+	vs_lock_drop(&vs_segment_lock);
+	if (st)
+		vs_plan_drop(plan);
+	return st;
+}
+
+void vs_plan_set_level(struct vs_plan *plan, int level)
+{
+	size_t i;
+
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < plan->segment_count; i++)
+		plan->segments[i]->level = level;
+	vs_lock_drop(&vs_segment_lock);
+}
+
+void vs_plan_drop(struct vs_plan *plan)
+{
+	struct vs_segment *s;
+	size_t i;
+	int k;
+
+	for (i = 0; i < plan->segment_count; i++) {
+		s = plan->segments[i];
+		vs_lock_take(&vs_segment_lock);
+		vs_segment_unpin(s);
+		vs_lock_drop(&vs_segment_lock);
+	}
+	for (k = 0; k < plan->context_count; k++)
+		vs_context_unpin(plan->contexts[k]);
+	free(plan->steps);
+	free(plan->items);
+	free(plan->segments);
+}

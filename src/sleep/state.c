@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sleep/state.h"
+#include "sleep/gate.h"
+#include "sleep/plan.h"
+
+static vs_tag_set asleep;	/* tags that sleep */
+static bool slept_all;		/* put to sleep without a list of tags */
+
+static vs_tag_set known_tags(void)
+{
+	int count = vs_tag_count();
+
+	return count < VS_TAG_MAX ? ((vs_tag_set)1 << count) - 1 :
+				    ~(vs_tag_set)0;
+}
+
+bool vs_state_dead(struct vs_why *why)
+{
+	struct vs_ledger now;
+
+	vs_ledger_read(&now);
+	if (now.state != VS_DEAD)
+		return false;
+	*why = now.last.error;
+	why->status = VS_FAILED;
+	return true;
+}
+
+void vs_state_die(const struct vs_why *why)
+{
+	vs_ledger_failed(why);
+	vs_ledger_enter(VS_DEAD);
+	vs_gate_open(VS_HOLD_ASLEEP);
+}
+
+bool vs_state_covers(const struct vs_request *request)
+{
+	if (request->all_tags)
+		return slept_all;
+	return (asleep & request->tags) == request->tags;
+}
+
+bool vs_state_touches(const struct vs_request *request)
+{
+	return slept_all || asleep & vs_plan_tags(request);
+}
+
+void vs_state_slept(const struct vs_request *request)
+{
+	asleep |= vs_plan_tags(request) & known_tags();
+	slept_all |= request->all_tags;
+}
+
+void vs_state_woke(const struct vs_request *request)
+{
+	asleep &= ~vs_plan_tags(request);
+	slept_all = false;
+}
+
+enum vs_state vs_state_settled(void)
+{
+	int tag, count = vs_tag_count();
+
+	if (slept_all)
+		return VS_ASLEEP;
+	if (!asleep)
+		return VS_AWAKE;
+	for (tag = 0; tag < count; tag++)
+		if (vs_tag_policy(tag) != VS_POLICY_KEEP &&
+		    !(asleep >> tag & 1))
+			return VS_PARTLY;
+	return VS_ASLEEP;
+}
+
+vs_tag_set vs_state_asleep(void)
+{
+	return asleep;
+}

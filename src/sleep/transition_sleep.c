@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sleep/transition.h"
+#include "sleep/exit.h"
+#include "sleep/gate.h"
+#include "sleep/ledger.h"
+#include "sleep/plan.h"
+#include "sleep/quiesce.h"
+#include "sleep/state.h"
+#include "memory/arena.h"
+#include "memory/quarantine.h"
+#include "memory/vmm.h"
+#include "base/driver.h"
+#include "base/log.h"
+
+#include <stdio.h>
+
+static enum vs_status check_hooks(const struct vs_request *r,
+				  struct vs_why *why)
+{
+	char name[64];
+	unsigned long count = vs_driver_unhooked_count(name, sizeof(name));
+
+	if (!count || r->force)
+		return VS_OK;
+	return vs_why_set(why, VS_REFUSED, "%lu driver calls are not under "
+			  "control, %s among them: what they do while asleep "
+			  "cannot be held; force it if they are harmless",
+			  count, name);
+}
+
+/* Level 1 of a tag whose content level 2 has dropped cannot be had. */
+static enum vs_status check_levels(const struct vs_request *r,
+				   struct vs_why *why)
+{
+	struct vs_segment *s, *bad = NULL;
+	size_t i;
+
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < vs_segment_count() && r->level == 1; i++) {
+		s = vs_segment_at(i);
+		if (vs_plan_tags(r) >> s->tag & 1 && s->level == 2)
+			bad = s;
+	}
+	vs_lock_drop(&vs_segment_lock);
+	if (!bad)
+		return VS_OK;
+	return vs_why_set(why, VS_REFUSED, "tag %s sleeps at level 2: its "
+			  "content is gone; wake it first",
+			  vs_tag_name(bad->tag));
+}
+
+static enum vs_status check_sleep(const struct vs_request *r,
+				  struct vs_why *why)
+{
+	enum vs_status st;
+
+	/* With nothing asleep a lost context may since have been replaced. */
+	if (vs_state_settled() != VS_AWAKE && vs_state_dead(why))
+		return VS_FAILED;
+	if (r->level == 2 && r->all_tags && !r->discard_all &&
+	    !vs_tag_declared())
+		return vs_why_set(why, VS_REFUSED, "level 2 drops the content "
+				  "of every tag: name the tags, declare "
+				  "policies in VSLEEP_TAGS, or say that all "
+				  "may be discarded");
+	if (vs_context_count() > VS_CONTEXT_MAX)
+		return vs_why_set(why, VS_REFUSED, "%d contexts: more than "
+				  "the %d that can be brought to rest",
+				  vs_context_count(), VS_CONTEXT_MAX);
+	st = check_hooks(r, why);
+	return st ? st : check_levels(r, why);
+}
+
+/* Every selected tag sleeps already, at the level asked for or deeper. */
+static bool already(const struct vs_request *r)
+{
+	struct vs_segment *s;
+	bool all = vs_state_covers(r);
+	size_t i, k;
+
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; all && i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		if (!(vs_plan_tags(r) >> s->tag & 1) || s->kept_why ||
+		    vs_tag_policy(s->tag) == VS_POLICY_KEEP)
+			continue;
+		if (s->level && s->level < r->level)
+			all = false;
+		for (k = 0; k < s->chunk_count; k++)
+			if (s->chunks[k].state == VS_CHUNK_RESIDENT)
+				all = false;
+	}
+	vs_lock_drop(&vs_segment_lock);
+	return all;
+}
+
+static void drop_backups(struct vs_plan *plan)
+{
+	size_t i;
+
+	for (i = 0; i < plan->item_count; i++) {
+		vs_store_drop(plan->items[i].backup);
+		plan->items[i].backup = NULL;
+	}
+}
+
+static void evict(struct vs_plan *plan, struct vs_step *step,
+		  struct vs_ledger_last *result)
+{
+	CUmemGenericAllocationHandle handle = step->chunk->handle;
+	size_t size = step->chunk->size;
+	struct vs_backup *backup = NULL;
+
+	if (step->item != VS_PLAN_NO_ITEM)
+		backup = plan->items[step->item].backup;
+	vs_lock_take(&vs_segment_lock);
+	step->chunk->state = VS_CHUNK_EVICTED;
+	step->chunk->handle = 0;
+	step->chunk->backup = backup;
+	vs_lock_drop(&vs_segment_lock);
+	if (backup)
+		result->copied_bytes += size;
+	if (vs_vmm_release(handle, size)) {
+		result->released_bytes += size;
+		return;
+	}
+	result->kept_bytes += size;
+	snprintf(result->kept_why, sizeof(result->kept_why),
+		 "the driver did not release it");
+}
+
+static void count_lost(const struct vs_plan *plan,
+		       struct vs_ledger_last *result)
+{
+	uint64_t lost[VS_TAG_MAX] = { 0 };
+	bool seen[VS_TAG_MAX] = { false };
+	const struct vs_segment *s;
+	const struct vs_chunk *c;
+	size_t i;
+	int tag;
+
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < plan->segment_count; i++) {
+		s = plan->segments[i];
+		seen[s->tag] = true;
+		for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
+			if (c->state == VS_CHUNK_EVICTED && !c->backup &&
+			    c->blocks)
+				lost[s->tag] += c->size;
+	}
+	vs_lock_drop(&vs_segment_lock);
+	for (tag = 0; tag < VS_TAG_MAX; tag++) {
+		result->lost_bytes += lost[tag];
+		if (seen[tag])
+			vs_ledger_lost(tag, lost[tag]);
+	}
+}
+
+/*
+ * Everything is copied; from the first unmap on there is no way back.  A
+ * chunk that cannot be unmapped stays as it is, content and all.
+ */
+static enum vs_status evict_all(struct vs_plan *plan,
+				struct vs_ledger_last *result,
+				struct vs_why *why)
+{
+	struct vs_step *step;
+	enum vs_status st;
+	size_t i, done = 0;
+
+	for (i = 0; i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		st = vs_vmm_unmap(step->segment->base + step->chunk->offset,
+				  step->chunk->size, why);
+		if (!st) {
+			evict(plan, step, result);
+			done++;
+			continue;
+		}
+		if (!done)
+			return st;
+		if (step->item != VS_PLAN_NO_ITEM) {
+			vs_store_drop(plan->items[step->item].backup);
+			plan->items[step->item].backup = NULL;
+		}
+		result->kept_bytes += step->chunk->size;
+		snprintf(result->kept_why, sizeof(result->kept_why),
+			 "the driver did not unmap it");
+	}
+	return VS_OK;
+}
+
+/* Level 1 to 2: what the sleeping tags had backed up is dropped. */
+static void deepen(struct vs_plan *plan)
+{
+	struct vs_segment *s;
+	struct vs_backup *backup;
+	size_t i, k;
+
+	for (i = 0; i < plan->segment_count; i++) {
+		s = plan->segments[i];
+		for (k = 0; k < s->chunk_count; k++) {
+			vs_lock_take(&vs_segment_lock);
+			backup = s->chunks[k].backup;
+			s->chunks[k].backup = NULL;
+			vs_lock_drop(&vs_segment_lock);
+			vs_store_drop(backup);
+		}
+	}
+}
+
+/* The program is at rest: what frees had to put off is done now. */
+static void settle_devices(void)
+{
+	struct vs_context *contexts[VS_CONTEXT_MAX];
+	int i, count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
+
+	for (i = 0; i < count; i++) {
+		vs_quarantine_settle(contexts[i]->device);
+		vs_arena_trim(contexts[i]->device);
+		vs_context_unpin(contexts[i]);
+	}
+	vs_vmm_retry();
+}
+
+/* A sleep that leaves what it should have released, or that releases nothing
+ * while the program holds memory, shall not look like a success. */
+static enum vs_status judge(const struct vs_plan *plan,
+			    const struct vs_ledger_last *result,
+			    struct vs_why *why)
+{
+	size_t unmanaged = vs_unmanaged_total();
+
+	if (plan->kept_against_wish || result->kept_bytes > plan->kept_bytes)
+		return vs_why_set(why, VS_PARTIAL, "%llu MiB stay on the "
+				  "device: %s", (unsigned long long)
+				  (result->kept_bytes >> 20),
+				  result->kept_why);
+	if (!result->released_bytes && (unmanaged || result->kept_bytes))
+		return vs_why_set(why, VS_PARTIAL, "nothing was released: "
+				  "%llu MiB are kept, %zu MiB are not managed",
+				  (unsigned long long)
+				  (result->kept_bytes >> 20),
+				  unmanaged >> 20);
+	return VS_OK;
+}
+
+static enum vs_status move_out(const struct vs_request *r,
+			       struct vs_transition *t,
+			       struct vs_ledger_last *result,
+			       struct vs_why *why)
+{
+	struct vs_plan plan;
+	enum vs_status st;
+
+	st = vs_plan_sleep(&plan, r, why);
+	if (st)
+		return st;
+	vs_transition_phase(t, "copying out", plan.bytes);
+	result->kept_bytes = plan.kept_bytes;
+	if (plan.kept_why)
+		snprintf(result->kept_why, sizeof(result->kept_why), "%s",
+			 plan.kept_why);
+	st = vs_store_save(plan.items, plan.item_count, &t->meter, why);
+	if (!st) {
+		vs_transition_phase(t, "releasing", plan.bytes);
+		st = evict_all(&plan, result, why);
+		if (st)
+			drop_backups(&plan);
+	}
+	if (!st) {
+		vs_plan_set_level(&plan, r->level);
+		if (r->level == 2)
+			deepen(&plan);
+		count_lost(&plan, result);
+		result->pageable_bytes = t->meter.pageable;
+		st = judge(&plan, result, why);
+	}
+	vs_plan_drop(&plan);
+	return st;
+}
+
+static enum vs_status sleep_at_rest(const struct vs_request *r,
+				    struct vs_transition *t, double start,
+				    struct vs_ledger_last *result,
+				    struct vs_why *why)
+{
+	enum vs_status st;
+
+	result->drain_seconds = vs_lock_now() - start;
+	vs_ledger_enter(VS_SLEEPING);
+	settle_devices();
+	st = move_out(r, t, result, why);
+	if (st && st != VS_PARTIAL) {
+		vs_ledger_enter(vs_state_settled());
+		vs_gate_open(VS_HOLD_OPERATION);
+		return st;
+	}
+	vs_state_slept(r);
+	result->seconds = vs_lock_now() - start;
+	vs_gate_keep(VS_HOLD_ASLEEP);
+	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
+	vs_gate_open(VS_HOLD_OPERATION);
+	vs_log_info("asleep: %llu MiB released, %llu MiB copied, %.3f s",
+		    (unsigned long long)(result->released_bytes >> 20),
+		    (unsigned long long)(result->copied_bytes >> 20),
+		    result->seconds);
+	return st;
+}
+
+enum vs_status vs_transition_sleep(const struct vs_request *request,
+				   struct vs_transition *t,
+				   struct vs_why *why)
+{
+	struct vs_ledger_last result = { 0 };
+	double start = vs_lock_now();
+	enum vs_status st;
+
+	st = check_sleep(request, why);
+	if (st || already(request))
+		return st;
+	vs_transition_phase(t, "draining", 0);
+	vs_exit_arm();
+	vs_ledger_enter(VS_DRAINING);
+	st = vs_quiesce(request->timeout_ms / 1000.0, &t->cancel, why);
+	if (st == VS_FAILED)
+		vs_state_die(why);
+	else if (st)
+		vs_ledger_enter(vs_state_settled());
+	else
+		st = sleep_at_rest(request, t, start, &result, why);
+	if (vs_state_settled() == VS_AWAKE)
+		vs_exit_disarm();
+	return st;
+}
+

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sleep/transition.h"
+#include "sleep/exit.h"
+#include "sleep/gate.h"
+#include "sleep/ledger.h"
+#include "sleep/plan.h"
+#include "sleep/state.h"
+#include "memory/arena.h"
+#include "memory/vmm.h"
+#include "base/driver.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+/* Backups that a wake has made useless. */
+static struct vs_backup **stale;
+static size_t stale_count;
+
+void vs_transition_phase(struct vs_transition *t, const char *word,
+			 uint64_t total)
+{
+	atomic_store(&t->total, total);
+	atomic_store(&t->meter.done, 0);
+	atomic_store(&t->phase, word);
+}
+
+/* On failure nothing that this wake made is left. */
+static void undo_wake(struct vs_plan *plan)
+{
+	struct vs_step *step;
+	size_t i;
+
+	for (i = 0; i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		if (step->mapped)
+			vs_vmm_unback(step->segment->base +
+				      step->chunk->offset, step->chunk->size,
+				      step->handle);
+		else if (step->handle)
+			vs_vmm_release(step->handle, step->chunk->size);
+	}
+}
+
+static void say_shortage(const struct vs_plan *plan, CUdevice device,
+			 struct vs_why *why)
+{
+	struct vs_context_scope scope;
+	size_t available = 0, total, need = 0, i;
+	int k;
+
+	for (i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].segment->device == device)
+			need += plan->steps[i].chunk->size;
+	for (k = 0; k < plan->context_count; k++) {
+		if (plan->contexts[k]->device != device ||
+		    vs_context_enter(plan->contexts[k], &scope, NULL))
+			continue;
+		if (vs_real.cuMemGetInfo_v2(&available, &total))
+			available = 0;
+		vs_context_leave(&scope);
+		break;
+	}
+	vs_why_set(why, VS_NOMEM, "device %d: need %zu MiB, have %zu MiB",
+		   device, need >> 20, available >> 20);
+}
+
+static enum vs_status create_all(struct vs_plan *plan, struct vs_why *why)
+{
+	struct vs_step *step;
+	enum vs_status st;
+	size_t i;
+
+	for (i = 0; i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		st = vs_vmm_create(step->segment->device, step->chunk->size,
+				   &step->handle, why);
+		if (st) {
+			step->handle = 0;
+			return st;
+		}
+	}
+	return VS_OK;
+}
+
+/* Item n of a wake is that of step n. */
+static enum vs_status map_one(void *arg, size_t index, struct vs_why *why)
+{
+	struct vs_plan *plan = arg;
+	struct vs_step *step = &plan->steps[index];
+	enum vs_status st;
+
+	st = vs_vmm_map(step->segment->device,
+			step->segment->base + step->chunk->offset,
+			step->chunk->size, step->handle, why);
+	if (!st)
+		step->mapped = true;
+	return st;
+}
+
+static CUdevice failed_device(const struct vs_plan *plan)
+{
+	size_t i;
+
+	for (i = 0; i < plan->step_count; i++)
+		if (!plan->steps[i].handle || !plan->steps[i].mapped)
+			return plan->steps[i].segment->device;
+	return 0;
+}
+
+static enum vs_status bring_back(struct vs_plan *plan,
+				 struct vs_transition *t, struct vs_why *why)
+{
+	enum vs_status st;
+
+	st = create_all(plan, why);
+	if (!st) {
+		vs_transition_phase(t, "copying in", plan->bytes);
+		st = vs_store_load(plan->items, plan->item_count, map_one,
+				   plan, &t->meter, why);
+	}
+	if (!st)
+		return VS_OK;
+	undo_wake(plan);
+	if (st == VS_NOMEM)
+		say_shortage(plan, failed_device(plan), why);
+	return st;
+}
+
+/* The backups are freed only after the reply: unpinning takes its time. */
+static void retire(struct vs_backup *backup)
+{
+	struct vs_backup **grown;
+
+	if (!backup)
+		return;
+	grown = realloc(stale, (stale_count + 1) * sizeof(*stale));
+	if (!grown) {
+		vs_store_drop(backup);
+		return;
+	}
+	stale = grown;
+	stale[stale_count++] = backup;
+}
+
+static void commit_wake(struct vs_plan *plan, struct vs_ledger_last *result)
+{
+	struct vs_step *step;
+	size_t i;
+
+	for (i = 0; i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		if (step->chunk->backup)
+			result->copied_bytes += step->chunk->size;
+		result->restored_bytes += step->chunk->size;
+		retire(step->chunk->backup);
+		vs_lock_take(&vs_segment_lock);
+		step->chunk->handle = step->handle;
+		step->chunk->state = VS_CHUNK_RESIDENT;
+		step->chunk->backup = NULL;
+		vs_lock_drop(&vs_segment_lock);
+	}
+	vs_plan_set_level(plan, 0);
+}
+
+/* A context that is lost answers every call with its error. */
+static bool contexts_lost(const struct vs_plan *plan)
+{
+	struct vs_context_scope scope;
+	CUresult rc = CUDA_SUCCESS;
+	int i;
+
+	for (i = 0; !rc && i < plan->context_count; i++) {
+		if (vs_context_enter(plan->contexts[i], &scope, NULL))
+			continue;
+		if (plan->contexts[i]->stream)
+			rc = vs_real.cuStreamQuery(plan->contexts[i]->stream);
+		vs_context_leave(&scope);
+	}
+	return vs_driver_sticky(rc);
+}
+
+static enum vs_status wake_failed(const struct vs_plan *plan,
+				  enum vs_status st, struct vs_why *why)
+{
+	if (st != VS_NOMEM && contexts_lost(plan)) {
+		why->status = VS_FAILED;
+		vs_log_error("still asleep, and for good: %s", why->text);
+		vs_state_die(why);
+		return VS_FAILED;
+	}
+	vs_ledger_enter(vs_state_settled());
+	return st;
+}
+
+static void wake_done(const struct vs_request *r, double start,
+		      struct vs_ledger_last *result)
+{
+	vs_state_woke(r);
+	result->seconds = vs_lock_now() - start;
+	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
+	if (vs_state_settled() == VS_AWAKE || r->hold == VS_NO)
+		vs_gate_open(VS_HOLD_ASLEEP);
+	vs_log_info("%s: %llu MiB restored, %.3f s",
+		    vs_ledger_state_word(vs_state_settled()),
+		    (unsigned long long)(result->restored_bytes >> 20),
+		    result->seconds);
+}
+
+enum vs_status vs_transition_wake(const struct vs_request *request,
+				  struct vs_transition *t,
+				  struct vs_why *why)
+{
+	struct vs_ledger_last result = { 0 };
+	double start = vs_lock_now();
+	struct vs_plan plan;
+	enum vs_status st;
+
+	if (vs_state_dead(why))
+		return VS_FAILED;
+	if (!vs_state_touches(request)) {
+		if (request->hold == VS_NO)
+			vs_gate_open(VS_HOLD_ASLEEP);
+		return VS_OK;
+	}
+	vs_vmm_retry();
+	st = vs_plan_wake(&plan, request, why);
+	if (st)
+		return st;
+	vs_transition_phase(t, "creating", plan.bytes);
+	vs_ledger_enter(VS_WAKING);
+	st = bring_back(&plan, t, why);
+	if (st) {
+		st = wake_failed(&plan, st, why);
+	} else {
+		commit_wake(&plan, &result);
+		wake_done(request, start, &result);
+	}
+	vs_plan_drop(&plan);
+	if (vs_state_settled() == VS_AWAKE)
+		vs_exit_disarm();
+	return st;
+}
+
+void vs_transition_clean_up(void)
+{
+	size_t i;
+
+	for (i = 0; i < stale_count; i++)
+		vs_store_drop(stale[i]);
+	free(stale);
+	stale = NULL;
+	stale_count = 0;
+	vs_arena_sweep();
+}
