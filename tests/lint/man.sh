@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The man pages name the verbs, options and settings that there are.
+# $1, or VSLEEPCTL: the built vsleepctl.
+. "$(dirname "$0")/lib.sh"
+
+ctl=${1:-${VSLEEPCTL:-}}
+[ -x "$ctl" ] || { fail "'$ctl' is no program"; finish; }
+page=$root/man/vsleepctl.1
+settings=$root/man/vsleep.7
+
+# The lines of section $2 (.Sh or .Ss $1) of the page.
+section() {
+	awk -v head="$1 $2" '
+		$1 == ".Sh" || $1 == ".Ss" { inside = ($0 == head) }
+		inside' "$page"
+}
+
+# The options that the items of a list describe.
+items() {
+	sed -n 's/^\.It Fl \(-[a-z-]*\).*/-\1/p' | sort -u
+}
+
+# The options that a help text describes.
+options() {
+	grep -oE '^  --[a-z-]+' | tr -d ' ' | sort -u
+}
+
+# Lines of $1 that are not in $2, and the other way round.
+compare() {
+	comm -23 "$1" "$2" | fail_each "$3: not in the man page"
+	comm -13 "$1" "$2" | fail_each "$3: in the man page alone"
+}
+
+"$ctl" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p' | sort > "$work/verbs"
+awk '$1 == ".Sh" { inside = ($2 == "VERBS") }
+     inside && $1 == ".Ss" { print $2 }' "$page" | sort > "$work/man-verbs"
+[ -s "$work/verbs" ] || fail "vsleepctl --help names no verb"
+compare "$work/verbs" "$work/man-verbs" "verb"
+
+section .Sh OPTIONS | items > "$work/common"
+printf '%s\n' --help --version > "$work/used"
+while read -r verb; do
+	"$ctl" "$verb" --help | options > "$work/options"
+	grep -qx -- --help "$work/options" ||
+		fail "$verb --help names no --help"
+	comm -12 "$work/options" "$work/common" >> "$work/used"
+	comm -23 "$work/options" "$work/common" > "$work/own"
+	section .Ss "$verb" | items > "$work/man-own"
+	compare "$work/own" "$work/man-own" "option of $verb"
+done < "$work/verbs"
+sort -u "$work/used" > "$work/used-once"
+compare "$work/used-once" "$work/common" "common option"
+
+# "VERB KEY ..." for each verb of the protocol.
+sed -n 's/^\t{ "\([a-z]*\)", "\([a-z -]*\)",.*/\1 \2/p' \
+	"$root/src/control/command.c" | sed 's/ *$//' | sort > "$work/keys"
+section .Sh PROTOCOL | awk '
+	$1 == ".It" { verb = $3; next }
+	verb { sub(/^none$/, ""); sub(/^\.Cm /, " "); gsub(/ ,/, "")
+	       print verb $0; verb = "" }' | sort > "$work/man-keys"
+[ -s "$work/keys" ] || fail "the table of command.c was not understood"
+compare "$work/keys" "$work/man-keys" "protocol"
+
+# ".It Ev NAME = DEFAULT" in vsleep(7) for each row of config.def.
+printf '%s\n' '#define X(field, type, env, preset, help) env = preset' \
+	'#include "base/config.def"' |
+${CC:-cc} -E -P -I"$root/src" -x c - | tr -d '"' |
+sed 's/ *$//; /^$/d' | sort > "$work/settings"
+sed -n 's/^\.It Ev \(VSLEEP_[A-Z_]* =.*\)/\1/p' "$settings" |
+sed 's/ *$//' | sort > "$work/man-settings"
+[ -s "$work/settings" ] || fail "config.def was not understood"
+compare "$work/settings" "$work/man-settings" "setting"
+
+if command -v mandoc > /dev/null; then
+	mandoc -T lint -W warning "$page" "$settings" > "$work/mandoc" \
+		2> /dev/null ||
+		fail_each < "$work/mandoc"
+fi
+
+finish
