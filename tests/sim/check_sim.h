@@ -3,15 +3,11 @@
 #ifndef VS_TESTS_CHECK_SIM_H
 #define VS_TESTS_CHECK_SIM_H
 
-#ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL
-#endif
-#include <cuda.h>
-
 #include <check.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/cuda.h"
 #include "sim.h"
 
 #define MIB		((size_t)1 << 20)

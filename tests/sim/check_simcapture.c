@@ -165,7 +165,7 @@ START_TEST(a_capture_must_be_joined_before_it_ends)
 }
 END_TEST
 
-START_TEST(the_legacy_stream_breaks_captures_of_blocking_streams)
+START_TEST(the_legacy_stream_breaks_a_blocking_streams_capture)
 {
 	CUstream s, apart;
 	CUdeviceptr p;
@@ -197,7 +197,7 @@ int main(void)
 	tcase_add_test(t, an_unsafe_call_breaks_captures_by_the_modes_rules);
 	tcase_add_test(t, captured_work_runs_when_its_graph_is_launched);
 	tcase_add_test(t, a_capture_must_be_joined_before_it_ends);
-	tcase_add_test(t, the_legacy_stream_breaks_captures_of_blocking_streams);
+	tcase_add_test(t, the_legacy_stream_breaks_a_blocking_streams_capture);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -431,7 +431,8 @@ SIM_TWINS(cuStreamUpdateCaptureDependencies,
 SIM_TWINS(cuStreamUpdateCaptureDependencies_v2,
 	  cuStreamUpdateCaptureDependencies_v2_ptsz,
 	  (CUstream stream, CUgraphNode *deps,
-	   const CUgraphEdgeData *edges SIM_UNUSED, size_t n, unsigned int flags),
+	   const CUgraphEdgeData *edges SIM_UNUSED, size_t n,
+	   unsigned int flags),
 	  update(pt, stream, deps, n, flags))
 
 SIM_API(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))

@@ -49,8 +49,10 @@ static CUresult create(CUcontext *out, int dev, unsigned flags, unsigned api,
 		spare = NULL;
 	else
 		ctx = malloc(sizeof(*ctx));
-	if (!ctx)
+	if (!ctx || sim_take(dev, sim_config.context)) {
+		free(ctx);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->dev = dev;
 	ctx->heap.dev = dev;
@@ -75,6 +77,7 @@ static void end(struct sim_ctx *ctx)
 	sim_event_forget(ctx);
 	sim_module_forget(ctx);
 	sim_mem_forget(ctx);
+	sim_give(ctx->dev, sim_config.context);
 	for (p = &contexts; *p; p = &(*p)->next)
 		if (*p == ctx) {
 			*p = ctx->next;
@@ -260,10 +263,8 @@ static CUresult get_device(CUdevice *dev, CUcontext handle)
 }
 
 SIM_SAME(cuCtxGetDevice, (CUdevice *dev), get_device(dev, NULL))
-#if CUDA_VERSION >= 13000
 SIM_SAME(cuCtxGetDevice_v2, (CUdevice *dev, CUcontext ctx),
 	 get_device(dev, ctx))
-#endif
 
 SIM_API(cuCtxGetApiVersion, (CUcontext handle, unsigned int *version))
 {
@@ -313,9 +314,7 @@ static CUresult synchronize(CUcontext handle)
 }
 
 SIM_SAME(cuCtxSynchronize, (void), synchronize(NULL))
-#if CUDA_VERSION >= 13000
 SIM_SAME(cuCtxSynchronize_v2, (CUcontext ctx), synchronize(ctx))
-#endif
 
 static struct sim_ctx *primary_of(int dev)
 {
@@ -339,6 +338,7 @@ SIM_API(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev))
 		SIM_TRY(create(&made, dev, d->primary_flags, 3020, true));
 		d->primary = (struct sim_ctx *)made;
 	} else if (!d->primary->live) {
+		SIM_TRY(sim_take(dev, sim_config.context));
 		set_defaults(d->primary, d->primary_flags, 3020);
 	}
 	d->primary_refs++;

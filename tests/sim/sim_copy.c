@@ -170,7 +170,6 @@ SIM_TWINS(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
 	   size_t n, CUstream stream),
 	  across(pt, stream, dst, dctx, src, sctx, n, false))
 
-#if CUDA_VERSION >= 12080
 /* A batch goes to a real stream only. */
 static CUresult batch(bool pt, CUdeviceptr *dst, CUdeviceptr *src,
 		      size_t *n, size_t count, size_t attrs, CUstream stream)
@@ -190,11 +189,8 @@ SIM_TWINS(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
 	   CUmemcpyAttributes *attrs SIM_UNUSED, size_t *which SIM_UNUSED,
 	   size_t n_attrs, size_t *failed SIM_UNUSED, CUstream stream),
 	  batch(pt, dst, src, n, count, n_attrs, stream))
-#endif
-#if CUDA_VERSION >= 13000
 SIM_TWINS(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
 	  (CUdeviceptr *dst, CUdeviceptr *src, size_t *n, size_t count,
 	   CUmemcpyAttributes *attrs SIM_UNUSED, size_t *which SIM_UNUSED,
 	   size_t n_attrs, CUstream stream),
 	  batch(pt, dst, src, n, count, n_attrs, stream))
-#endif

@@ -105,6 +105,10 @@ SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute,
 	if (!sim_dev_ok(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = attribute < listed ? attributes[attribute] : 0;
+	if (attribute ==
+	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
+	    (size_t)dev == sim_config.no_vmm)
+		*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = dev + 1;
 	return CUDA_SUCCESS;

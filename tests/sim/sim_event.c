@@ -344,7 +344,5 @@ static CUresult elapsed(float *ms, CUevent from, CUevent to)
 
 SIM_SAME(cuEventElapsedTime, (float *ms, CUevent from, CUevent to),
 	 elapsed(ms, from, to))
-#if CUDA_VERSION >= 12080
 SIM_SAME(cuEventElapsedTime_v2, (float *ms, CUevent from, CUevent to),
 	 elapsed(ms, from, to))
-#endif

@@ -13,12 +13,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL
-#endif
-#include <cuda.h>
-#include <cudaProfiler.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,10 +20,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cuda.h"
 #include "sim.h"
+#include "sim_share.h"
 
-#define SIM_VERSION	13000
-#define SIM_DEVICES	16
 #define SIM_STACK	64		/* contexts that a thread can push */
 #define SIM_BLOCK	((size_t)2 << 20)
 #define SIM_NEVER	UINT64_MAX
@@ -105,6 +99,8 @@ struct sim_config {
 	size_t granularity;
 	bool dirty;
 	size_t copy_mibps;
+	size_t no_vmm;			/* device; SIM_DEVICES: none */
+	size_t context;		/* device memory that each one takes */
 	const char *share;
 };
 
@@ -159,7 +155,7 @@ struct sim_op {
 	unsigned refs;
 	CUgraphNodeType type;
 	bool polls;		/* ready depends on memory, not on work */
-	bool host;		/* host function: may run after a sticky error */
+	bool host;		/* host function, after a sticky error too */
 	bool (*ready)(struct sim_op *op);
 	void (*run)(struct sim_op *op, struct sim_line *line);
 	void (*done)(struct sim_op *op, struct sim_line *line);
@@ -249,6 +245,9 @@ struct sim_tls {
 	bool in_callback;
 	uint64_t tid;
 };
+
+/* sim_version.c */
+extern const int sim_version __attribute__((visibility("hidden")));
 
 /* sim_main.c */
 extern pthread_mutex_t sim_lock;

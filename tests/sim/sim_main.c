@@ -111,7 +111,8 @@ static size_t setting(const char *name, size_t otherwise)
 	}
 	if (shift)
 		end++;
-	if (errno || *end || end == text || (value << shift) >> shift != value) {
+	if (errno || *end || end == text ||
+	    (value << shift) >> shift != value) {
 		fprintf(stderr, "sim: %s=%s is no size (try 512M)\n", name,
 			text);
 		abort();
@@ -130,6 +131,8 @@ static void read_config(void)
 	sim_config.granularity = setting("VSLEEP_SIM_GRANULARITY", SIM_BLOCK);
 	sim_config.dirty = setting("VSLEEP_SIM_DIRTY", 1) != 0;
 	sim_config.copy_mibps = setting("VSLEEP_SIM_COPY_MIBPS", 0);
+	sim_config.context = setting("VSLEEP_SIM_CONTEXT", 0);
+	sim_config.no_vmm = setting("VSLEEP_SIM_NO_VMM", SIM_DEVICES);
 	sim_config.share = getenv("VSLEEP_SIM_SHARE");
 	for (i = 0; i < SIM_DEVICES; i++)
 		if (sim_device[i].limit == 0)

@@ -50,7 +50,8 @@ static enum found lookup(const char *base, int version, bool per_thread,
 		bool pt;
 
 		if (strncmp(s->name, base, len) != 0 ||
-		    base_len(s->name, &pt) != len || pt != per_thread)
+		    base_len(s->name, &pt) != len || pt != per_thread ||
+		    s->version > sim_version)
 			continue;
 		if (found == NONE)
 			found = TOO_OLD;
@@ -73,7 +74,7 @@ static CUresult get(const char *symbol, void **out, int version,
 	enum found found = NONE, legacy;
 	void *fn = NULL;
 
-	if (!symbol || !out || flags > 2 || version > SIM_VERSION)
+	if (!symbol || !out || flags > 2 || version > sim_version)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (per_thread)
 		found = lookup(symbol, version, true, &fn);
@@ -112,7 +113,7 @@ SIM_API(cuDriverGetVersion, (int *version))
 	SIM_ENTER_ANY(cuDriverGetVersion);
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = SIM_VERSION;
+	*version = sim_version;
 	return CUDA_SUCCESS;
 }
 

@@ -5,10 +5,10 @@
  * nothing locked; its row is dropped by whoever looks next.
  */
 #include "sim_internal.h"
+#include "sim_share.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,43 +16,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ROWS	512
+#define ROWS	SIM_SHARE_ROWS
 
-struct row {
-	int pid;
-	unsigned long long born;	/* tells a reused pid */
-	size_t used[SIM_DEVICES];
-};
-
-static struct row *rows;	/* ROWS of them, shared; under flock */
-static struct row *mine;
+static struct sim_row *rows;	/* ROWS of them, shared; under flock */
+static struct sim_row *mine;
 static int share_fd = -1;
-
-/* Start time of a process; 0 when it is dead, though perhaps not reaped. */
-static unsigned long long born(int pid)
-{
-	unsigned long long start = 0;
-	char path[32], text[1024], *p;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	p = strrchr(text, ')');
-	if (!p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
-		return 0;
-	if (sscanf(p + 2, "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		   "%*s %*s %*s %*s %*s %*s %*s %llu", &start) != 1)
-		return 0;
-	return start;
-}
 
 static void lock(void)
 {
@@ -87,7 +55,8 @@ void sim_share_open(const char *path)
 	if (rows == MAP_FAILED)
 		die(path);
 	for (i = 0; i < ROWS && !mine; i++)
-		if (rows[i].pid == 0 || born(rows[i].pid) != rows[i].born)
+		if (rows[i].pid == 0 ||
+		    sim_share_born(rows[i].pid) != rows[i].born)
 			mine = &rows[i];
 	if (!mine) {
 		errno = ENOSPC;
@@ -95,7 +64,7 @@ void sim_share_open(const char *path)
 	}
 	memset(mine, 0, sizeof(*mine));
 	mine->pid = getpid();
-	mine->born = born(mine->pid);
+	mine->born = sim_share_born(mine->pid);
 	unlock();
 }
 
@@ -118,11 +87,11 @@ static size_t used_by_others(int dev)
 	size_t sum = 0, i;
 
 	for (i = 0; i < ROWS; i++) {
-		struct row *r = &rows[i];
+		struct sim_row *r = &rows[i];
 
 		if (r->pid == 0 || r == mine)
 			continue;
-		if (born(r->pid) != r->born)
+		if (sim_share_born(r->pid) != r->born)
 			memset(r, 0, sizeof(*r));
 		sum += r->used[dev];
 	}

@@ -137,11 +137,9 @@ SIM_TWINS(cuStreamGetFlags, cuStreamGetFlags_ptsz,
 SIM_TWINS(cuStreamGetPriority, cuStreamGetPriority_ptsz,
 	  (CUstream stream, int *priority),
 	  stream_get(pt, stream, PRIORITY, priority))
-#if CUDA_VERSION >= 12080
 SIM_TWINS(cuStreamGetDevice, cuStreamGetDevice_ptsz,
 	  (CUstream stream, CUdevice *dev),
 	  stream_get(pt, stream, DEVICE, dev))
-#endif
 
 struct call {
 	struct sim_op op;

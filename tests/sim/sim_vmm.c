@@ -125,6 +125,8 @@ SIM_API(cuMemCreate, (CUmemGenericAllocationHandle *out, size_t size,
 	SIM_TRY(sim_unsafe());
 	dev = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ?
 	      prop->location.id : -1;
+	if (dev >= 0 && (size_t)dev == sim_config.no_vmm)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	SIM_TRY(sim_take(dev, size));
 	off = sim_phys_new(size);
 	sim_phys_dirty(off, size);
