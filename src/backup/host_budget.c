@@ -2,29 +2,62 @@
 #include <config.h>
 
 #include "backup/host_budget.h"
+#include "base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
-static bool read_file(const char *path, char *out, size_t size)
+#define INTERRUPTS 8	/* that a file may be tried again after */
+
+enum seen { SEEN, MISSING, UNREADABLE };
+
+/* A file that is not there sets no limit.  One that cannot be read, for want
+ * of descriptors, may set any. */
+static enum seen missing(const char *path, int error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (error == ENOENT || error == ENOTDIR || error == EACCES ||
+	    error == EPERM || error == ENODEV || error == EOPNOTSUPP)
+		return MISSING;
+	vs_log_warn("%s cannot be read: %s", path, strerror(error));
+	return UNREADABLE;
+}
+
+static enum seen read_file(const char *path, char *out, size_t size)
+{
+	int fd, error, tries = 0;
 	ssize_t got;
 
+	do
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR && tries++ < INTERRUPTS);
 	if (fd < 0)
-		return false;
-	got = read(fd, out, size - 1);
+		return missing(path, errno);
+	do
+		got = read(fd, out, size - 1);
+	while (got < 0 && errno == EINTR && tries++ < INTERRUPTS);
+	error = errno;
 	close(fd);
-	if (got <= 0)
-		return false;
+	if (got < 0)
+		return missing(path, error);
 	out[got] = '\0';
-	return true;
+	return got ? SEEN : MISSING;
+}
+
+/* Without the page cache, so it is rather too little. */
+static size_t free_memory(void)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return 0;
+	return (size_t)(info.freeram + info.bufferram) * info.mem_unit;
 }
 
 size_t vs_host_budget_available(void)
@@ -32,8 +65,12 @@ size_t vs_host_budget_available(void)
 	unsigned long long kib;
 	char text[2048];
 	const char *line;
+	enum seen seen;
 
-	if (!read_file("/proc/meminfo", text, sizeof(text)))
+	seen = read_file("/proc/meminfo", text, sizeof(text));
+	if (seen == UNREADABLE)
+		return free_memory();
+	if (seen == MISSING)
 		return SIZE_MAX;
 	line = strstr(text, "MemAvailable:");
 	if (!line || sscanf(line, "MemAvailable: %llu", &kib) != 1)
@@ -41,12 +78,17 @@ size_t vs_host_budget_available(void)
 	return (size_t)kib << 10;
 }
 
-static size_t read_number(const char *dir, const char *name, size_t missing)
+static size_t read_number(const char *dir, const char *name, size_t missing,
+			  size_t unreadable)
 {
 	char path[PATH_MAX + 64], text[64];
+	enum seen seen;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if (!read_file(path, text, sizeof(text)) || *text < '0' || *text > '9')
+	seen = read_file(path, text, sizeof(text));
+	if (seen == UNREADABLE)
+		return unreadable;
+	if (seen == MISSING || *text < '0' || *text > '9')
 		return missing;		/* "max" too */
 	return (size_t)strtoull(text, NULL, 10);
 }
@@ -59,7 +101,7 @@ static size_t reclaimable(const char *dir)
 	const char *line;
 
 	snprintf(path, sizeof(path), "%s/memory.stat", dir);
-	if (!read_file(path, text, sizeof(text)))
+	if (read_file(path, text, sizeof(text)))
 		return 0;
 	line = strstr(text, "inactive_file ");
 	if (line)
@@ -70,8 +112,8 @@ static size_t reclaimable(const char *dir)
 static size_t left_in(const char *dir, const char *limit_name,
 		      const char *usage_name)
 {
-	size_t limit = read_number(dir, limit_name, SIZE_MAX);
-	size_t used = read_number(dir, usage_name, 0);
+	size_t limit = read_number(dir, limit_name, SIZE_MAX, 0);
+	size_t used = read_number(dir, usage_name, 0, SIZE_MAX);
 	size_t cache = reclaimable(dir);
 
 	if (limit == SIZE_MAX)
@@ -106,9 +148,11 @@ size_t vs_host_budget_cgroup(void)
 {
 	char text[4096], *line, *next, *path;
 	size_t least = SIZE_MAX, left = SIZE_MAX;
+	enum seen seen;
 
-	if (!read_file("/proc/self/cgroup", text, sizeof(text)))
-		return SIZE_MAX;
+	seen = read_file("/proc/self/cgroup", text, sizeof(text));
+	if (seen)
+		return seen == MISSING ? SIZE_MAX : 0;
 	for (line = text; line && *line; line = next) {
 		next = strchr(line, '\n');
 		if (next)

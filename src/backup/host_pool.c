@@ -40,6 +40,7 @@ struct vs_host_batch {
 
 static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
 static pthread_cond_t prepared = PTHREAD_COND_INITIALIZER;
+static struct vs_host_block *stuck;	/* still pinned; under pool_lock */
 static _Atomic size_t taken;
 
 size_t vs_host_pool_taken(void)
@@ -98,37 +99,60 @@ static struct vs_host_block *make_block(size_t size)
 
 /*
  * A registration belongs to its context and is gone with it.  Pages that are
- * unmapped while registered would stay pinned, so a failure is not taken for
- * an answer the first time.
+ * unmapped while registered would stay pinned, and their addresses could not
+ * be registered again, so a failure is not taken for an answer.
  */
-static void unpin(struct vs_host_block *block)
+static bool unpin(struct vs_host_block *block)
 {
 	struct vs_context *context = vs_context_pin_serial(block->context);
 	struct vs_context_scope scope;
-	CUresult rc;
+	CUresult rc = CUDA_ERROR_UNKNOWN;
+	CUcontext current;
 
 	if (!context)
-		return;
+		return true;
 	if (!vs_context_enter(context, &scope, NULL) ||
 	    !vs_context_enter(context, &scope, NULL)) {
 		rc = vs_real.cuMemHostUnregister(block->base);
 		if (rc)
 			rc = vs_real.cuMemHostUnregister(block->base);
-		if (rc && rc != CUDA_ERROR_DEINITIALIZED)
-			vs_log_warn("%zu MiB of host memory could not be "
-				    "unpinned", block->size >> 20);
 		vs_context_leave(&scope);
+	} else if (vs_real.cuCtxGetCurrent(&current) ==
+		   CUDA_ERROR_DEINITIALIZED) {
+		rc = CUDA_ERROR_DEINITIALIZED;
 	}
 	vs_context_unpin(context);
+	return !rc || rc == CUDA_ERROR_DEINITIALIZED;
 }
 
 void vs_host_pool_give_back(struct vs_host_block *block)
 {
-	if (block->pinned)
-		unpin(block);
+	if (block->pinned && !unpin(block)) {
+		vs_log_warn("%zu MiB of host memory could not be unpinned",
+			    block->size >> 20);
+		vs_lock_take(&pool_lock);
+		block->next = stuck;
+		stuck = block;
+		vs_lock_drop(&pool_lock);
+		return;
+	}
 	munmap(block->base, block->size);
 	atomic_fetch_sub(&taken, block->size);
 	free(block);
+}
+
+static void retry_stuck(void)
+{
+	struct vs_host_block *list, *block;
+
+	vs_lock_take(&pool_lock);
+	list = stuck;
+	stuck = NULL;
+	vs_lock_drop(&pool_lock);
+	while ((block = list)) {
+		list = block->next;
+		vs_host_pool_give_back(block);
+	}
 }
 
 /* A kernel older than 5.14 has no populate; touching does the same, but
@@ -182,21 +206,28 @@ static void *prepare_thread(void *arg)
 	return NULL;
 }
 
-static size_t thread_count(size_t blocks)
+static size_t blocks_of(size_t bytes)
 {
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	size_t count = vs_config.threads;
+	return (bytes + VS_HOST_BLOCK - 1) / VS_HOST_BLOCK;
+}
+
+/* Of all threads the share that these blocks are of all, at least one. */
+static size_t thread_count(size_t blocks, size_t all)
+{
+	size_t count = vs_config.threads, cpus = vs_thread_cpus();
 
 	if (!count)
-		count = cores > 2 ? (size_t)cores - 1 : 1;
+		count = cpus > 2 ? cpus - 1 : 1;
 	if (count > THREADS_MAX)
 		count = THREADS_MAX;
+	if (blocks < all)
+		count = (count * blocks + all - 1) / all;
 	return count < blocks ? count : blocks;
 }
 
-static void start_threads(struct vs_host_batch *batch)
+static void start_threads(struct vs_host_batch *batch, size_t all)
 {
-	size_t wanted = thread_count(batch->count);
+	size_t wanted = thread_count(batch->count, all);
 
 	while (batch->thread_count < wanted &&
 	       !vs_thread_start(&batch->threads[batch->thread_count],
@@ -204,17 +235,26 @@ static void start_threads(struct vs_host_batch *batch)
 		batch->thread_count++;
 }
 
-enum vs_status vs_host_pool_prepare(size_t bytes, struct vs_context *context,
+enum vs_status vs_host_pool_check(size_t bytes, struct vs_why *why)
+{
+	size_t room;
+
+	retry_stuck();
+	room = vs_host_pool_budget();
+	if (bytes <= room)
+		return VS_OK;
+	return vs_why_set(why, VS_NOHOST, "host memory: need %zu MiB, may "
+			  "take %zu MiB", bytes >> 20, room >> 20);
+}
+
+enum vs_status vs_host_pool_prepare(size_t bytes, size_t all,
+				    struct vs_context *context,
 				    struct vs_host_batch **out,
 				    struct vs_why *why)
 {
-	size_t count = (bytes + VS_HOST_BLOCK - 1) / VS_HOST_BLOCK, size;
-	size_t room = vs_host_pool_budget();
+	size_t count = blocks_of(bytes), size;
 	struct vs_host_batch *batch;
 
-	if (bytes > room)
-		return vs_why_set(why, VS_NOHOST, "host memory: need %zu MiB, "
-				  "may take %zu MiB", bytes >> 20, room >> 20);
 	batch = calloc(1, sizeof(*batch) + count * sizeof(batch->slots[0]));
 	if (!batch)
 		return vs_why_set(why, VS_NOHOST, "host memory: no memory for "
@@ -232,7 +272,7 @@ enum vs_status vs_host_pool_prepare(size_t bytes, struct vs_context *context,
 		batch->count++;
 		bytes -= size;
 	}
-	start_threads(batch);
+	start_threads(batch, blocks_of(all));
 	*out = batch;
 	return VS_OK;
 }
@@ -244,7 +284,7 @@ struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
 	struct slot *slot = &batch->slots[index];
 	struct vs_host_block *block = NULL;
 
-	if (!batch->thread_count)
+	if (!batch->thread_count && slot->ready == WAITING)
 		prepare_slot(batch, slot);
 	vs_lock_take(&pool_lock);
 	while (slot->ready == WAITING)

@@ -26,6 +26,7 @@ struct vs_host_block {
 	unsigned long context;	/* serial of the one that it is pinned in */
 	unsigned pieces;	/* backups that lie in it; under the caller's
 				   lock */
+	struct vs_host_block *next;	/* of those that stay pinned */
 };
 
 /* Bytes that may still be taken: VSLEEP_HOST_LIMIT less what is taken, else
@@ -38,9 +39,14 @@ size_t vs_host_pool_taken(void);
 /* A list of blocks being prepared; @context, pinned, registers them. */
 struct vs_host_batch;
 
-/* Map blocks for @bytes and start preparing them.  VS_NOHOST: not enough,
- * nothing is taken. */
-enum vs_status vs_host_pool_prepare(size_t bytes, struct vs_context *context,
+/* VS_NOHOST: so many bytes may not be taken. */
+enum vs_status vs_host_pool_check(size_t bytes, struct vs_why *why);
+
+/* Map blocks for @bytes, which were checked, and start preparing them.  Of
+ * lists that are prepared at once, @all bytes together, each has its share of
+ * the threads.  VS_NOHOST: not to be had, nothing is taken. */
+enum vs_status vs_host_pool_prepare(size_t bytes, size_t all,
+				    struct vs_context *context,
 				    struct vs_host_batch **out,
 				    struct vs_why *why);
 /* Wait for block @index; NULL with @why when it could not be populated. */
@@ -50,6 +56,8 @@ struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
  * given back. */
 void vs_host_pool_finish(struct vs_host_batch *batch, bool undo);
 
+/* What cannot be unpinned stays taken, and is tried again by the next
+ * check. */
 void vs_host_pool_give_back(struct vs_host_block *block);
 
 #endif

@@ -3,12 +3,13 @@
 
 #include "backup/store.h"
 #include "backup/host_pool.h"
+#include "backup/pipeline.h"
 #include "base/driver.h"
 #include "base/lock.h"
+#include "base/thread.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct piece {
 	struct vs_host_block *block;
@@ -61,121 +62,41 @@ static enum vs_status copy_failed(struct vs_why *why, CUresult rc,
 			  vs_driver_error(rc, error, sizeof(error)));
 }
 
-/*
- * A run over items.  An event follows every WINDOW bytes, and the one before
- * it is waited for then, so that the meter tells the truth and the link never
- * idles.  Where the context changes everything is waited for: at most one
- * stream has copies in flight.
- */
-#define WINDOW ((size_t)256 << 20)
+#define LANES 16
 
-struct run {
-	struct vs_context *context;
-	CUstream stream;
-	CUevent event;		/* NULL: none; behind the last full window */
-	struct vs_context_scope scope;
-	size_t queued;		/* bytes behind the event */
-	size_t window;		/* bytes in front of it */
-	struct vs_store_meter *meter;
+/* The items of one device, in their order; a device beyond the last lane
+ * shares that one. */
+struct lane {
+	CUdevice device;
+	struct plan *plan;
+	struct vs_pipeline pipeline;
+	struct vs_context *context;	/* of its first item */
+	size_t total;			/* bytes */
+	pthread_t thread;
+	bool threaded;
 	/* saving: blocks are filled one after the other */
 	struct vs_host_batch *batch;
-	size_t index;		/* of the block being filled */
-	size_t at;		/* offset in it */
+	size_t index;			/* of the block being filled */
+	size_t at;			/* offset in it */
 };
 
-static enum vs_status run_failed(struct run *run, CUresult rc,
-				 struct vs_why *why)
-{
-	char error[96];
-
-	return vs_why_set(why, VS_CUDA, "copies on device %d: %s",
-			  run->context->device,
-			  vs_driver_error(rc, error, sizeof(error)));
-}
-
-/* Host memory may go only when no copy can still reach it: a failed wait is
- * no proof of that, a lost context is. */
-static void run_drain(struct run *run)
-{
-	struct timespec nap = { .tv_nsec = 100000 };
-
-	if (!vs_real.cuStreamSynchronize(run->stream))
-		return;
-	while (vs_real.cuStreamQuery(run->stream) == CUDA_ERROR_NOT_READY)
-		nanosleep(&nap, NULL);
-}
-
-static enum vs_status run_leave(struct run *run, struct vs_why *why)
-{
-	enum vs_status st = VS_OK;
-	CUresult rc;
-
-	if (!run->context)
-		return VS_OK;
-	rc = vs_real.cuStreamSynchronize(run->stream);
-	if (rc) {
-		st = run_failed(run, rc, why);
-		run_drain(run);
-	}
-	atomic_fetch_add(&run->meter->done, run->window + run->queued);
-	run->window = run->queued = 0;
-	if (run->event)
-		vs_real.cuEventDestroy_v2(run->event);
-	run->event = NULL;
-	vs_context_leave(&run->scope);
-	run->context = NULL;
-	return st;
-}
-
-static enum vs_status run_enter(struct run *run, struct vs_context *context,
-				struct vs_why *why)
-{
-	enum vs_status st;
-
-	if (run->context == context)
-		return VS_OK;
-	st = run_leave(run, why);
-	if (!st)
-		st = vs_context_enter(context, &run->scope, why);
-	if (st)
-		return st;
-	st = vs_context_stream(context, &run->stream, why);
-	if (st)
-		vs_context_leave(&run->scope);
-	else
-		run->context = context;
-	return st;
-}
-
-/* The window that is full goes in front of the event. */
-static CUresult run_turn(struct run *run)
-{
-	CUresult rc = CUDA_SUCCESS;
-
-	if (!run->event)
-		rc = vs_real.cuEventCreate(&run->event,
-					   CU_EVENT_DISABLE_TIMING);
-	else
-		rc = vs_real.cuEventSynchronize(run->event);
-	if (rc)
-		return rc;
-	atomic_fetch_add(&run->meter->done, run->window);
-	run->window = run->queued;
-	run->queued = 0;
-	return vs_real.cuEventRecord(run->event, run->stream);
-}
-
-static enum vs_status run_queued(struct run *run, size_t size,
-				 struct vs_why *why)
-{
-	CUresult rc;
-
-	run->queued += size;
-	if (run->queued < WINDOW)
-		return VS_OK;
-	rc = run_turn(run);
-	return rc ? run_failed(run, rc, why) : VS_OK;
-}
+/* One save or load: the lanes work side by side, and stop when one fails. */
+struct plan {
+	struct vs_store_item *items;
+	size_t count;
+	size_t total;
+	struct vs_store_meter *meter;
+	vs_store_ready *ready;
+	void *arg;
+	enum vs_status (*move)(struct lane *lane, size_t index,
+			       struct vs_why *why);
+	struct lane lanes[LANES];
+	size_t lane_count;
+	struct vs_lock lock;
+	atomic_bool stop;
+	enum vs_status status;		/* of the first failure; under lock */
+	struct vs_why why;		/* likewise */
+};
 
 static struct vs_backup *make_backup(size_t at, size_t size)
 {
@@ -189,52 +110,142 @@ static struct vs_backup *make_backup(size_t at, size_t size)
 	return backup;
 }
 
-static enum vs_status save_piece(struct run *run, struct vs_store_item *item,
+static struct lane *lane_of(struct plan *plan, CUdevice device)
+{
+	struct lane *lane;
+	size_t i;
+
+	for (i = 0; i < plan->lane_count; i++)
+		if (plan->lanes[i].device == device)
+			return &plan->lanes[i];
+	if (i == LANES)
+		return &plan->lanes[LANES - 1];
+	lane = &plan->lanes[plan->lane_count++];
+	lane->device = device;
+	lane->plan = plan;
+	lane->pipeline.done = &plan->meter->done;
+	return lane;
+}
+
+static void share_out(struct plan *plan)
+{
+	struct lane *lane;
+	size_t i;
+
+	for (i = 0; i < plan->count; i++) {
+		lane = lane_of(plan, plan->items[i].context->device);
+		if (!lane->context)
+			lane->context = plan->items[i].context;
+		lane->total += plan->items[i].size;
+		plan->total += plan->items[i].size;
+	}
+}
+
+static void lane_failed(struct lane *lane, enum vs_status st,
+			const struct vs_why *why)
+{
+	struct plan *plan = lane->plan;
+
+	vs_lock_take(&plan->lock);
+	if (!plan->status) {
+		plan->status = st;
+		plan->why = *why;
+	}
+	vs_lock_drop(&plan->lock);
+	atomic_store(&plan->stop, true);
+}
+
+static void run_lane(struct lane *lane)
+{
+	struct plan *plan = lane->plan;
+	enum vs_status st = VS_OK;
+	struct vs_why why;
+	size_t i;
+
+	for (i = 0; i < plan->count && !st && !atomic_load(&plan->stop); i++)
+		if (lane_of(plan, plan->items[i].context->device) == lane)
+			st = plan->move(lane, i, &why);
+	if (st)
+		lane_failed(lane, st, &why);
+	st = vs_pipeline_leave(&lane->pipeline, &why);
+	if (st)
+		lane_failed(lane, st, &why);
+}
+
+static void *lane_thread(void *arg)
+{
+	vs_context_relax();
+	run_lane(arg);
+	return NULL;
+}
+
+/* A lane without a thread of its own has to wait for its turn. */
+static enum vs_status run_lanes(struct plan *plan, struct vs_why *why)
+{
+	struct lane *lane, *end = plan->lanes + plan->lane_count;
+
+	for (lane = plan->lanes + 1; lane < end; lane++)
+		lane->threaded = !vs_thread_start(&lane->thread,
+						  "vsleep-copy", lane_thread,
+						  lane);
+	for (lane = plan->lanes; lane < end; lane++)
+		if (!lane->threaded)
+			run_lane(lane);
+	for (lane = plan->lanes; lane < end; lane++)
+		if (lane->threaded)
+			pthread_join(lane->thread, NULL);
+	if (plan->status && why)
+		*why = plan->why;
+	return plan->status;
+}
+
+static enum vs_status save_piece(struct lane *lane, struct vs_store_item *item,
 				 size_t done, struct vs_why *why)
 {
 	struct piece *piece = &item->backup->pieces[item->backup->count];
 	struct vs_host_block *block;
 	CUresult rc;
 
-	block = vs_host_pool_wait(run->batch, run->index, why);
+	block = vs_host_pool_wait(lane->batch, lane->index, why);
 	if (!block)
 		return VS_NOHOST;
 	piece->block = block;
-	piece->at = run->at;
-	piece->size = VS_HOST_BLOCK - run->at;
+	piece->at = lane->at;
+	piece->size = VS_HOST_BLOCK - lane->at;
 	if (piece->size > item->size - done)
 		piece->size = item->size - done;
 	rc = vs_real.cuMemcpyDtoHAsync_v2(block->base + piece->at,
 					  item->base + done, piece->size,
-					  run->stream);
+					  lane->pipeline.stream);
 	if (rc)
 		return copy_failed(why, rc, "copy out of", item);
 	item->backup->count++;
 	block->pieces++;
 	if (!block->pinned)
-		run->meter->pageable += piece->size;
-	run->at += piece->size;
-	if (run->at == VS_HOST_BLOCK) {
-		run->at = 0;
-		run->index++;
+		atomic_fetch_add(&lane->plan->meter->pageable, piece->size);
+	lane->at += piece->size;
+	if (lane->at == VS_HOST_BLOCK) {
+		lane->at = 0;
+		lane->index++;
 	}
-	return run_queued(run, piece->size, why);
+	return vs_pipeline_queued(&lane->pipeline, piece->size, why);
 }
 
-static enum vs_status save_item(struct run *run, struct vs_store_item *item,
+static enum vs_status save_item(struct lane *lane, size_t index,
 				struct vs_why *why)
 {
+	struct vs_store_item *item = &lane->plan->items[index];
 	enum vs_status st;
 	size_t done = 0;
 
-	st = run_enter(run, item->context, why);
+	st = vs_pipeline_enter(&lane->pipeline, item->context, why);
 	if (st)
 		return st;
-	item->backup = make_backup(run->at, item->size);
+	item->backup = make_backup(lane->at, item->size);
 	if (!item->backup)
 		return vs_why_set(why, VS_NOHOST, "no memory for a backup");
 	while (!st && done < item->size) {
-		st = save_piece(run, item, done, why);
+		st = save_piece(lane, item, done, why);
 		if (!st)
 			done += item->backup->pieces[item->backup->count -
 						     1].size;
@@ -242,39 +253,56 @@ static enum vs_status save_item(struct run *run, struct vs_store_item *item,
 	return st;
 }
 
+static void finish_batches(struct plan *plan, bool undo)
+{
+	struct lane *lane;
+
+	for (lane = plan->lanes; lane < plan->lanes + LANES; lane++)
+		if (lane->batch)
+			vs_host_pool_finish(lane->batch, undo);
+}
+
+static enum vs_status prepare_batches(struct plan *plan, struct vs_why *why)
+{
+	struct lane *lane, *end = plan->lanes + plan->lane_count;
+	enum vs_status st = vs_host_pool_check(plan->total, why);
+
+	for (lane = plan->lanes; !st && lane < end; lane++)
+		st = vs_host_pool_prepare(lane->total, plan->total,
+					  lane->context, &lane->batch, why);
+	return st;
+}
+
 enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
 			     struct vs_store_meter *meter,
 			     struct vs_why *why)
 {
-	struct run run = { .meter = meter };
-	enum vs_status st, end;
-	size_t i, total = 0;
+	struct plan plan = {
+		.items = items, .count = count, .meter = meter,
+		.move = save_item, .lock = VS_LOCK(VS_RANK_STORE),
+	};
+	enum vs_status st;
+	size_t i;
 
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < count; i++)
 		items[i].backup = NULL;
-		total += items[i].size;
-	}
-	if (!total)
+	share_out(&plan);
+	if (!plan.total)
 		return VS_OK;
-	st = vs_host_pool_prepare(total, items[0].context, &run.batch, why);
-	if (st)
-		return st;
-	for (i = 0; !st && i < count; i++)
-		st = save_item(&run, &items[i], why);
-	end = run_leave(&run, st ? NULL : why);
+	st = prepare_batches(&plan, why);
 	if (!st)
-		st = end;
+		st = run_lanes(&plan, why);
 	for (i = 0; st && i < count; i++) {
 		free(items[i].backup);
 		items[i].backup = NULL;
 	}
-	vs_host_pool_finish(run.batch, st != VS_OK);
+	finish_batches(&plan, st != VS_OK);
 	if (!st)
-		atomic_fetch_add(&stored, total);
+		atomic_fetch_add(&stored, plan.total);
 	return st;
 }
 
-static enum vs_status load_piece(struct run *run,
+static enum vs_status load_piece(struct lane *lane,
 				 const struct vs_store_item *item,
 				 const struct piece *piece, size_t done,
 				 struct vs_why *why)
@@ -283,37 +311,40 @@ static enum vs_status load_piece(struct run *run,
 
 	rc = vs_real.cuMemcpyHtoDAsync_v2(item->base + done,
 					  piece->block->base + piece->at,
-					  piece->size, run->stream);
+					  piece->size, lane->pipeline.stream);
 	if (rc)
 		return copy_failed(why, rc, "copy back to", item);
-	return run_queued(run, piece->size, why);
+	return vs_pipeline_queued(&lane->pipeline, piece->size, why);
 }
 
-static enum vs_status load_zeros(struct run *run,
+static enum vs_status load_zeros(struct lane *lane,
 				 const struct vs_store_item *item,
 				 struct vs_why *why)
 {
 	CUresult rc;
 
-	rc = vs_real.cuMemsetD8Async(item->base, 0, item->size, run->stream);
+	rc = vs_real.cuMemsetD8Async(item->base, 0, item->size,
+				     lane->pipeline.stream);
 	if (rc)
 		return copy_failed(why, rc, "zero fill of", item);
-	return run_queued(run, item->size, why);
+	return vs_pipeline_queued(&lane->pipeline, item->size, why);
 }
 
-static enum vs_status load_item(struct run *run,
-				const struct vs_store_item *item,
+static enum vs_status load_item(struct lane *lane, size_t index,
 				struct vs_why *why)
 {
+	const struct vs_store_item *item = &lane->plan->items[index];
 	const struct vs_backup *backup = item->backup;
 	enum vs_status st;
 	size_t i, done = 0;
 
-	st = run_enter(run, item->context, why);
+	st = vs_pipeline_enter(&lane->pipeline, item->context, why);
+	if (!st)
+		st = lane->plan->ready(lane->plan->arg, index, why);
 	if (!st && !backup)
-		return load_zeros(run, item, why);
+		return load_zeros(lane, item, why);
 	for (i = 0; !st && i < backup->count; i++) {
-		st = load_piece(run, item, &backup->pieces[i], done, why);
+		st = load_piece(lane, item, &backup->pieces[i], done, why);
 		done += backup->pieces[i].size;
 	}
 	return st;
@@ -324,15 +355,12 @@ enum vs_status vs_store_load(struct vs_store_item *items, size_t count,
 			     struct vs_store_meter *meter,
 			     struct vs_why *why)
 {
-	struct run run = { .meter = meter };
-	enum vs_status st = VS_OK, end;
-	size_t i;
+	struct plan plan = {
+		.items = items, .count = count, .meter = meter,
+		.ready = ready, .arg = arg, .move = load_item,
+		.lock = VS_LOCK(VS_RANK_STORE),
+	};
 
-	for (i = 0; !st && i < count; i++) {
-		st = ready(arg, i, why);
-		if (!st)
-			st = load_item(&run, &items[i], why);
-	}
-	end = run_leave(&run, st ? NULL : why);
-	return st ? st : end;
+	share_out(&plan);
+	return run_lanes(&plan, why);
 }

@@ -4,7 +4,9 @@
  *
  * A backup is a list of pieces in host blocks.  Saving and loading are plans
  * over many spans; a plan either completes or leaves everything as it was.
- * Maps no device memory.  Rank STORE.
+ * Devices are worked on side by side, each by a thread (the first by the
+ * caller's), and its spans in their order.  Maps no device memory.  Rank
+ * STORE.
  */
 #ifndef VS_BACKUP_STORE_H
 #define VS_BACKUP_STORE_H
@@ -29,16 +31,17 @@ struct vs_store_item {
 /* Where a plan is, for progress. */
 struct vs_store_meter {
 	_Atomic uint64_t done;		/* bytes */
-	uint64_t pageable;		/* bytes that could not be pinned */
+	_Atomic uint64_t pageable;	/* bytes that could not be pinned */
 };
 
-/* Copy all items out.  Device memory must be at rest.  On failure every
- * backup is NULL and no host memory is taken. */
+/* Copy all items out.  Device memory must be at rest.  On failure, of which
+ * the first is told, every backup is NULL and no host memory is taken. */
 enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
 			     struct vs_store_meter *meter,
 			     struct vs_why *why);
 
-/* Makes the memory of item @index ready to be written. */
+/* Makes the memory of item @index ready to be written; on the thread of its
+ * device, with the item's context current. */
 typedef enum vs_status vs_store_ready(void *arg, size_t index,
 				      struct vs_why *why);
 

@@ -140,6 +140,20 @@ int vs_context_count(void)
 	return count;
 }
 
+void vs_context_count_each(int *counts, int max)
+{
+	struct vs_context *c;
+	int i;
+
+	for (i = 0; i < max; i++)
+		counts[i] = 0;
+	vs_lock_take(&context_lock);
+	for (c = contexts; c; c = c->next)
+		if (c->device >= 0 && c->device < max)
+			counts[c->device]++;
+	vs_lock_drop(&context_lock);
+}
+
 static int pin_some(CUdevice device, bool any, struct vs_context **out,
 		    int max)
 {
@@ -178,29 +192,49 @@ static struct vs_context **find_link(CUcontext handle, CUdevice device)
 	return NULL;
 }
 
-/* Our stream in the context dies with it. */
-bool vs_context_detach(CUcontext handle, CUdevice *device)
+/* Noted anew while the pins were waited for, it has one more record. */
+struct vs_context *vs_context_detach(CUcontext handle)
 {
-	struct vs_context **link, *c;
-	bool primary;
+	struct vs_context **link, *c, *taken = NULL;
 
 	vs_lock_take(&context_lock);
-	link = find_link(handle, 0);
-	if (!link) {
-		vs_lock_drop(&context_lock);
-		return false;
+	while ((link = find_link(handle, 0))) {
+		c = *link;
+		*link = c->next;
+		c->next = taken;
+		taken = c;
+		atomic_fetch_add(&generation, 1);
+		while (c->pins)
+			vs_lock_wait(&context_lock, &unpinned, 0);
 	}
-	c = *link;
-	*link = c->next;
-	atomic_fetch_add(&generation, 1);
-	while (c->pins)
-		vs_lock_wait(&context_lock, &unpinned, 0);
 	vs_lock_drop(&context_lock);
-	primary = c->primary;
-	if (device)
-		*device = c->device;
-	free(c);
-	return primary;
+	return taken;
+}
+
+/* Our streams in the context have died with it. */
+void vs_context_forget(struct vs_context *context)
+{
+	struct vs_context *next;
+
+	for (; context; context = next) {
+		next = context->next;
+		free(context);
+	}
+}
+
+/* Noted anew meanwhile it has two records from now on: both may be pinned,
+ * and both serials have to be found. */
+void vs_context_attach(struct vs_context *context)
+{
+	struct vs_context *next;
+
+	vs_lock_take(&context_lock);
+	for (; context; context = next) {
+		next = context->next;
+		context->next = contexts;
+		contexts = context;
+	}
+	vs_lock_drop(&context_lock);
 }
 
 CUcontext vs_context_primary(CUdevice device)
@@ -215,7 +249,7 @@ CUcontext vs_context_primary(CUdevice device)
 	return handle;
 }
 
-/* Called on the operation thread alone, so the stream is made once. */
+/* One thread of an operation works in a context, so the stream is made once. */
 enum vs_status vs_context_stream(struct vs_context *context, CUstream *out,
 				 struct vs_why *why)
 {

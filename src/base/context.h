@@ -22,7 +22,7 @@ struct vs_context {
 	bool primary;
 	unsigned long serial;	/* never used twice, as the handle may be */
 	unsigned pins;		/* under the lock */
-	CUstream stream;	/* ours, non-blocking; operation thread only */
+	CUstream stream;	/* ours, non-blocking; for the operation */
 	struct vs_context *next;
 };
 
@@ -40,18 +40,23 @@ struct vs_context *vs_context_pin(CUcontext handle);
 struct vs_context *vs_context_pin_serial(unsigned long serial);
 void vs_context_unpin(struct vs_context *context);
 
-/* How many are known. */
+/* How many are known; how many on each of the devices 0 to @max - 1. */
 int vs_context_count(void);
+void vs_context_count_each(int *counts, int max);
 
 /* All known contexts, or those of one device, pinned; how many. */
 int vs_context_pin_all(struct vs_context **out, int max);
 int vs_context_pin_device(CUdevice device, struct vs_context **out, int max);
 
-/* Forget a context before the driver destroys it; waits for the pins.  True
- * when it was the primary context of *device (may be NULL). */
-bool vs_context_detach(CUcontext handle, CUdevice *device);
+/* Take all records of a context out before the driver destroys it; waits for
+ * the pins.  NULL when it is not known.  Then forget them, or put them back
+ * when the context lives on. */
+struct vs_context *vs_context_detach(CUcontext handle);
+void vs_context_forget(struct vs_context *context);
+void vs_context_attach(struct vs_context *context);
 
-/* Our stream in a pinned context that is current; operation thread only. */
+/* Our stream in a pinned context that is current; for the thread of the
+ * operation that alone works in that context. */
 enum vs_status vs_context_stream(struct vs_context *context, CUstream *out,
 				 struct vs_why *why);
 

@@ -12,6 +12,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #endif
 #include <cuda.h>
-#include <cudaProfiler.h>
+
+#include "base/driver-compat.h"
 
 #endif

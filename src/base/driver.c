@@ -260,7 +260,7 @@ const char *vs_driver_error(CUresult code, char *buf, size_t size)
 
 bool vs_driver_sticky(CUresult code)
 {
-	switch (code) {
+	switch ((int)code) {
 	case CUDA_ERROR_ECC_UNCORRECTABLE:
 	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
 	case CUDA_ERROR_ILLEGAL_ADDRESS:

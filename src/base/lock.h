@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 enum vs_rank {
+	VS_RANK_CALLBACK,	/* sleep/callback: what is called */
 	VS_RANK_STATE,		/* sleep/operation: requests and state */
 	VS_RANK_GATE,		/* sleep/gate: thread records, waiters */
 	VS_RANK_CONTEXT,	/* base/context: known contexts */

@@ -54,7 +54,7 @@ void vs_log_write(enum vs_log_level level, const char *format, ...)
 	line[used++] = '\n';
 	/* The caller may hold a lock: it must not be cancelled in here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	used = write(log_fd, line, used);	/* a failure has no one to tell */
+	used = write(log_fd, line, used);	/* nobody to tell a failure */
 	(void)used;
 	pthread_setcancelstate(before, NULL);
 	errno = saved;

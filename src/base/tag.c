@@ -10,15 +10,21 @@
 
 struct tag {
 	char name[VS_TAG_NAME_MAX + 1];
-	enum vs_policy policy;
+	_Atomic enum vs_policy policy;
 };
 
 static struct vs_lock tag_lock = VS_LOCK(VS_RANK_TAG);
 static struct tag tags[VS_TAG_MAX];	/* only added to, under tag_lock */
-static _Atomic int tags_count;		/* rows below it never change */
+static _Atomic int tags_count;		/* names below it never change */
 static _Atomic int marker = VS_TAG_NATIVE;
 static int preset = VS_TAG_NATIVE;
-static bool declared;
+static int listed[VS_TAG_MAX];		/* in the order of VSLEEP_TAGS */
+static int listed_count;		/* both: written at start only */
+static atomic_bool declared;
+static _Thread_local struct {
+	int depth;
+	signed char tags[VS_TAG_DEPTH];
+} stack __attribute__((tls_model("initial-exec")));
 
 static const char *const policy_words[] = {
 	[VS_POLICY_OFFLOAD] = "offload",
@@ -100,6 +106,8 @@ static void declare(const char *item, size_t size)
 	}
 	tags[tag].policy = (enum vs_policy)policy;
 	declared = true;
+	if (listed_count < VS_TAG_MAX)
+		listed[listed_count++] = tag;
 	return;
 bad:
 	vs_log_warn("VSLEEP_TAGS: \"%.*s\" is not NAME=offload, NAME=discard "
@@ -125,9 +133,37 @@ void vs_tag_init(const char *tag, const char *list)
 
 int vs_tag_current(void)
 {
-	int tag = atomic_load_explicit(&marker, memory_order_relaxed);
+	int tag;
 
+	if (stack.depth)
+		return stack.tags[stack.depth - 1];
+	tag = atomic_load_explicit(&marker, memory_order_relaxed);
 	return tag == VS_TAG_NATIVE ? preset : tag;
+}
+
+enum vs_status vs_tag_push(const char *name, struct vs_why *why)
+{
+	int tag = VS_TAG_NATIVE;
+	enum vs_status st = VS_OK;
+
+	if (stack.depth == VS_TAG_DEPTH)
+		return vs_why_set(why, VS_REFUSED, "no room for tag \"%.64s\": "
+				  "this thread has pushed %d", name,
+				  VS_TAG_DEPTH);
+	if (*name)
+		st = intern(name, strlen(name), &tag, why);
+	if (!st)
+		stack.tags[stack.depth++] = (signed char)tag;
+	return st;
+}
+
+enum vs_status vs_tag_pop(struct vs_why *why)
+{
+	if (!stack.depth)
+		return vs_why_set(why, VS_REFUSED, "this thread has pushed no "
+				  "tag");
+	stack.depth--;
+	return VS_OK;
 }
 
 enum vs_status vs_tag_mark(const char *name, struct vs_why *why)
@@ -144,9 +180,37 @@ enum vs_status vs_tag_mark(const char *name, struct vs_why *why)
 	return VS_OK;
 }
 
+enum vs_status vs_tag_mark_nth(int n, struct vs_why *why)
+{
+	if (n < 0 || n > listed_count)
+		return vs_why_set(why, VS_REFUSED, "marker %d: VSLEEP_TAGS has "
+				  "%d tags", n, listed_count);
+	atomic_store(&marker, n ? listed[n - 1] : VS_TAG_NATIVE);
+	return VS_OK;
+}
+
+enum vs_status vs_tag_set_policy(const char *name, enum vs_policy policy,
+				 struct vs_why *why)
+{
+	enum vs_status st;
+	int tag;
+
+	st = intern(name, strlen(name), &tag, why);
+	if (st)
+		return st;
+	tags[tag].policy = policy;
+	declared = true;
+	return VS_OK;
+}
+
 int vs_tag_marker(void)
 {
 	return atomic_load(&marker);
+}
+
+bool vs_tag_valid(const char *name)
+{
+	return valid(name, strlen(name));
 }
 
 int vs_tag_find(const char *name)

@@ -16,7 +16,7 @@ enum vs_status {
 	VS_BUSY,	/* not quiet before the deadline; nothing changed */
 	VS_NOMEM,	/* device memory is short; nothing changed */
 	VS_NOHOST,	/* host memory is short; nothing changed */
-	VS_REFUSED,	/* the request conflicts with the state; nothing changed */
+	VS_REFUSED,	/* conflicts with the state; nothing changed */
 	VS_CANCELLED,	/* another request took it back; nothing changed */
 	VS_CUDA,	/* the driver failed a call */
 	VS_FAILED,	/* the process is in state FAILED */

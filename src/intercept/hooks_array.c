@@ -50,13 +50,6 @@ static void add(const void *handle, size_t size)
 				 (uint64_t)(uintptr_t)handle, size);
 }
 
-static void taken(const void *handle)
-{
-	if (vs_gate_mine())
-		vs_unmanaged_remove(VS_UNMANAGED_ARRAY,
-				    (uint64_t)(uintptr_t)handle);
-}
-
 #define CREATE(sym, descriptor, bytes)					\
 static CUresult create_##sym(CUarray *handle, const descriptor *d)	\
 {									\
@@ -91,14 +84,20 @@ VS_INSIDE(cuMipmappedArrayCreate,
 	   unsigned int levels),
 	  create_mipmapped(handle, d, levels))
 
-VS_EXPORT CUresult cuArrayDestroy(CUarray handle)
-{
-	taken(handle);
-	return VS_REAL(cuArrayDestroy, (handle));
+#define DESTROY(sym, type)						\
+VS_EXPORT CUresult sym(type handle)					\
+{									\
+	uint64_t key = (uint64_t)(uintptr_t)handle;			\
+	size_t had;							\
+	CUresult rc;							\
+									\
+	if (!vs_gate_mine())						\
+		return VS_REAL(sym, (handle));				\
+	had = vs_unmanaged_remove(VS_UNMANAGED_ARRAY, key);		\
+	rc = VS_REAL(sym, (handle));					\
+	if (rc && had)							\
+		add(handle, had);					\
+	return rc;							\
 }
-
-VS_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle)
-{
-	taken(handle);
-	return VS_REAL(cuMipmappedArrayDestroy, (handle));
-}
+DESTROY(cuArrayDestroy, CUarray)
+DESTROY(cuMipmappedArrayDestroy, CUmipmappedArray)

@@ -192,25 +192,26 @@ RELEASE(cuDevicePrimaryCtxRelease_v2)
  * one may be the last to hold. */
 VS_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
-	struct vs_context *known;
+	struct vs_context *known = NULL;
 	CUcontext context;
-	CUdevice device = -1;
+	CUdevice device;
 	CUresult rc;
 
 	if (vs_gate_mine() &&
 	    !VS_REAL(cuCtxFromGreenCtx, (&context, green))) {
 		vs_context_note(context);
-		known = vs_context_pin(context);
-		if (known) {
-			device = known->device;
-			vs_context_unpin(known);
-			vs_context_detach(context, NULL);
-		}
+		known = vs_context_detach(context);
 	}
 	rc = VS_REAL(cuGreenCtxDestroy, (green));
-	if (rc && device >= 0)
-		vs_context_note(context);
-	else if (device >= 0 && !active(device))
+	if (!known)
+		return rc;
+	if (rc) {
+		vs_context_attach(known);
+		return rc;
+	}
+	device = known->device;
+	vs_context_forget(known);
+	if (!active(device))
 		vs_detach_drop(detach(NULL, device));
 	return rc;
 }

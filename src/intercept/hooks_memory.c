@@ -20,12 +20,6 @@ static CUresult given(CUresult rc, enum vs_unmanaged_kind kind,
 	return rc;
 }
 
-static void taken(enum vs_unmanaged_kind kind, unsigned long long key)
-{
-	if (vs_gate_mine())
-		vs_unmanaged_remove(kind, key);
-}
-
 VS_INSIDE(cuMemAlloc_v2, (CUdeviceptr *dptr, size_t bytesize),
 	  vs_gate_mine() ? vs_allocator_alloc(dptr, bytesize) :
 	  VS_REAL(cuMemAlloc_v2, (dptr, bytesize)))
@@ -109,9 +103,14 @@ VS_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 VS_EXPORT CUresult cuMemRetainAllocationHandle(
 	CUmemGenericAllocationHandle *handle, void *addr)
 {
+	CUresult rc;
+
 	if (ours((CUdeviceptr)addr))
 		return CUDA_ERROR_INVALID_VALUE;
-	return VS_REAL(cuMemRetainAllocationHandle, (handle, addr));
+	rc = VS_REAL(cuMemRetainAllocationHandle, (handle, addr));
+	if (!rc && vs_gate_mine())
+		vs_unmanaged_retained(*handle);
+	return rc;
 }
 
 VS_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -221,10 +220,18 @@ ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 #define FREE_ASYNC(sym)							\
 VS_EXPORT CUresult sym(CUdeviceptr dptr, CUstream hStream)		\
 {									\
-	if (ours(dptr))							\
+	size_t had;							\
+	CUresult rc;							\
+									\
+	if (!vs_gate_mine())						\
+		return VS_REAL(sym, (dptr, hStream));			\
+	if (vs_query_covers(dptr))					\
 		return vs_allocator_free_later(dptr);			\
-	taken(VS_UNMANAGED_POOL, dptr);					\
-	return VS_REAL(sym, (dptr, hStream));				\
+	had = vs_unmanaged_remove(VS_UNMANAGED_POOL, dptr);		\
+	rc = VS_REAL(sym, (dptr, hStream));				\
+	if (rc && had)							\
+		vs_unmanaged_add(VS_UNMANAGED_POOL, dptr, had);		\
+	return rc;							\
 }
 FREE_ASYNC(cuMemFreeAsync)
 FREE_ASYNC(cuMemFreeAsync_ptsz)

@@ -106,7 +106,7 @@ static enum vs_status our_alloc(struct vs_context *context, int tag,
 	unsigned changes = vs_vmm_accessors();
 	enum vs_status st;
 
-	if (size <= VS_ARENA_MAX)
+	if (size <= vs_arena_max)
 		st = vs_arena_alloc(context->device, context->handle, tag,
 				    size, out, why);
 	else
@@ -210,7 +210,7 @@ CUresult vs_allocator_alloc(CUdeviceptr *out, size_t size)
 		return native_alloc(out, size);
 	context = current();
 	if (!context)
-		return vs_real.cuMemAlloc_v2(out, size);
+		return native_alloc(out, size);
 	if (usable(context->device))
 		rc = managed_alloc(context, tag, &base, size);
 	else

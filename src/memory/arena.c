@@ -8,8 +8,11 @@
 #include <stdlib.h>
 
 #define RESERVE ((size_t)512 << 20)	/* addresses of one segment */
+#define RESERVE_FIRST ((size_t)64 << 20)	/* of an arena's first */
 #define GROW_MAX ((size_t)32 << 20)	/* largest step, bytes */
 #define SPARE_MAX ((size_t)4 << 20)	/* kept backed without use, bytes */
+
+size_t vs_arena_max = VS_ARENA_MAX;
 
 static struct vs_lock grow_lock = VS_LOCK(VS_RANK_GROW);
 
@@ -19,7 +22,8 @@ static bool belongs(const struct vs_segment *s, CUcontext context, int tag)
 }
 
 /* Take space from any segment that is awake and has it. */
-static bool take(CUcontext context, int tag, size_t size, CUdeviceptr *out)
+static bool take(CUcontext context, int tag, size_t size, CUdeviceptr *out,
+		 bool *no_memory)
 {
 	struct vs_segment *s;
 	size_t i;
@@ -27,7 +31,7 @@ static bool take(CUcontext context, int tag, size_t size, CUdeviceptr *out)
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
 		if (belongs(s, context, tag) && !s->level &&
-		    vs_arena_space_take(s, size, out))
+		    vs_arena_space_take(s, size, out, no_memory))
 			return true;
 	}
 	return false;
@@ -93,37 +97,59 @@ static struct vs_segment *find_room(CUcontext context, int tag, size_t need,
 	return NULL;
 }
 
+/* Most have few small allocations, and some have little address space. */
+static size_t reserve_size(CUcontext context, int tag)
+{
+	size_t i;
+
+	for (i = 0; i < vs_segment_count(); i++)
+		if (belongs(vs_segment_at(i), context, tag))
+			return RESERVE;
+	return RESERVE_FIRST;
+}
+
+static enum vs_status reserve(struct vs_segment *s, size_t size,
+			      struct vs_why *why)
+{
+	enum vs_status st;
+
+	s->size = vs_vmm_round(s->device, size);
+	st = vs_vmm_reserve(s->device, s->size, &s->base, why);
+	if (!st || size == RESERVE_FIRST)
+		return st;
+	s->size = vs_vmm_round(s->device, RESERVE_FIRST);
+	return vs_vmm_reserve(s->device, s->size, &s->base, why);
+}
+
 /* Comes pinned. */
 static enum vs_status new_segment(CUdevice device, CUcontext context, int tag,
-				  struct vs_segment **out, struct vs_why *why)
+				  size_t size, struct vs_segment **out,
+				  struct vs_why *why)
 {
 	struct vs_segment *s = calloc(1, sizeof(*s));
 	enum vs_status st;
-	bool added;
+	bool added = false;
 
 	if (!s)
 		return vs_why_set(why, VS_NOHOST, "no memory for a segment");
 	s->device = device;
 	s->context = context;
 	s->tag = tag;
-	s->size = vs_vmm_round(device, RESERVE);
 	s->pins = 1;	/* the grower's */
-	s->part = vs_arena_space_make(s->size);
-	if (!s->part) {
-		free(s);
-		return vs_why_set(why, VS_NOHOST, "no memory for an arena");
-	}
-	st = vs_vmm_reserve(device, s->size, &s->base, why);
+	st = reserve(s, size, why);
 	if (st) {
-		vs_segment_destroy(s);
+		free(s);
 		return st;
 	}
-	vs_lock_take(&vs_segment_lock);
-	added = vs_segment_add(s);
-	vs_lock_drop(&vs_segment_lock);
+	s->part = vs_arena_space_make(s->size);
+	if (s->part) {
+		vs_lock_take(&vs_segment_lock);
+		added = vs_segment_add(s);
+		vs_lock_drop(&vs_segment_lock);
+	}
 	if (!added) {
 		vs_segment_destroy(s);
-		return vs_why_set(why, VS_NOHOST, "no memory for a segment");
+		return vs_why_set(why, VS_NOHOST, "no memory for an arena");
 	}
 	*out = s;
 	return VS_OK;
@@ -151,7 +177,7 @@ static enum vs_status back(struct vs_segment *s, struct vs_chunk *chunk,
 static enum vs_status grow(CUdevice device, CUcontext context, int tag,
 			   size_t size, struct vs_why *why)
 {
-	size_t need = vs_vmm_round(device, size), step;
+	size_t need = vs_vmm_round(device, size), step, addresses;
 	struct vs_chunk chunk = { 0 };
 	struct vs_segment *s;
 	enum vs_status st = VS_OK;
@@ -159,12 +185,13 @@ static enum vs_status grow(CUdevice device, CUcontext context, int tag,
 
 	vs_lock_take(&vs_segment_lock);
 	step = step_size(device, context, tag, need);
+	addresses = reserve_size(context, tag);
 	s = find_room(context, tag, need, &chunk);
 	if (s)
 		vs_segment_pin(s);
 	vs_lock_drop(&vs_segment_lock);
 	if (!s) {
-		st = new_segment(device, context, tag, &s, why);
+		st = new_segment(device, context, tag, addresses, &s, why);
 		if (st)
 			return st;
 	}
@@ -188,24 +215,27 @@ enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
 			      size_t size, CUdeviceptr *out,
 			      struct vs_why *why)
 {
+	bool found, no_memory = false;
 	enum vs_status st = VS_OK;
-	bool found;
 
 	vs_lock_take(&vs_segment_lock);
-	found = take(context, tag, size, out);
+	found = take(context, tag, size, out, &no_memory);
 	vs_lock_drop(&vs_segment_lock);
 	if (found)
 		return VS_OK;
 	vs_lock_take(&grow_lock);
-	for (;;) {
+	while (!st) {
+		no_memory = false;
 		vs_lock_take(&vs_segment_lock);
-		found = take(context, tag, size, out);
+		found = take(context, tag, size, out, &no_memory);
 		vs_lock_drop(&vs_segment_lock);
 		if (found)
 			break;
-		st = grow(device, context, tag, size, why);
-		if (st)
-			break;
+		if (no_memory)
+			st = vs_why_set(why, VS_NOHOST, "no memory for a "
+					"block");
+		else
+			st = grow(device, context, tag, size, why);
 	}
 	vs_lock_drop(&grow_lock);
 	return st;

@@ -19,6 +19,8 @@
 
 /* Requests up to this many bytes belong in an arena. */
 #define VS_ARENA_MAX ((size_t)16 << 20)
+/* What allocations hold to; tests lower it. */
+extern size_t vs_arena_max;
 
 /* Called without locks.  The block is live, in the table, and backed. */
 enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,

@@ -156,32 +156,6 @@ static bool split(struct vs_segment *s, struct vs_block *block, size_t span)
 	return true;
 }
 
-bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out)
-{
-	size_t span = (size + VS_ARENA_UNIT - 1) / VS_ARENA_UNIT *
-		      VS_ARENA_UNIT;
-	struct vs_block *block = bin_find(s->part, span);
-
-	if (!block)
-		return false;
-	bin_remove(s->part, block);
-	if (split(s, block, span)) {
-		block->size = size;
-		block->sync_memops = false;
-		block->id = vs_segment_new_id();
-	}
-	if (!block->id || !vs_segment_add_block(block)) {
-		block->id = 0;
-		block->size = block->span;
-		bin_add(s->part, block);
-		return false;
-	}
-	mark_start(s, block->base, true);
-	count_blocks(s, block, 1);
-	*out = block->base;
-	return true;
-}
-
 static bool is_free(const struct vs_block *block)
 {
 	return block->id == 0;
@@ -215,6 +189,35 @@ static void add_free(struct vs_segment *s, struct vs_block *block)
 		block = near;
 	}
 	bin_add(s->part, block);
+}
+
+bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
+			 bool *no_memory)
+{
+	size_t span = (size + VS_ARENA_UNIT - 1) / VS_ARENA_UNIT *
+		      VS_ARENA_UNIT;
+	struct vs_block *block = bin_find(s->part, span);
+	bool added = false;
+
+	if (!block)
+		return false;
+	bin_remove(s->part, block);
+	if (split(s, block, span)) {
+		block->size = size;
+		block->sync_memops = false;
+		block->id = vs_segment_new_id();
+		added = vs_segment_add_block(block);
+	}
+	if (!added) {
+		/* Back into one piece: a chunk's free space is not in two. */
+		add_free(s, block);
+		*no_memory = true;
+		return false;
+	}
+	mark_start(s, block->base, true);
+	count_blocks(s, block, 1);
+	*out = block->base;
+	return true;
 }
 
 void vs_arena_space_return(struct vs_block *block)

@@ -16,8 +16,10 @@
 
 struct vs_arena_part *vs_arena_space_make(size_t size);
 
-/* Make a live block of @size bytes, in the table, in free space. */
-bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out);
+/* Make a live block of @size bytes, in the table, in free space.  False where
+ * there is none, or for lack of host memory, and then @no_memory is true. */
+bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
+			 bool *no_memory);
 
 /* A block that has left the table becomes free space; it may be freed. */
 void vs_arena_space_return(struct vs_block *block);

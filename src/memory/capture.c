@@ -21,6 +21,7 @@ struct key {
 
 struct vs_capture_entry {
 	struct key key;
+	pid_t beginner;		/* the thread that began it */
 	CUcontext context;
 	struct vs_capture_entry *next;
 };
@@ -29,6 +30,11 @@ static struct vs_lock capture_lock = VS_LOCK(VS_RANK_CAPTURE);
 static struct vs_capture_entry *entries;		/* under capture_lock */
 static _Atomic unsigned running;	/* their number */
 static bool untold;	/* a capture that could not be recorded */
+
+static pid_t own_thread(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
 
 /* The default streams have two spellings each. */
 static struct key key_of(CUstream stream, bool per_thread)
@@ -39,7 +45,7 @@ static struct key key_of(CUstream stream, bool per_thread)
 		key.stream = per_thread ? CU_STREAM_PER_THREAD :
 					  CU_STREAM_LEGACY;
 	if (key.stream == CU_STREAM_PER_THREAD)
-		key.thread = (pid_t)syscall(SYS_gettid);
+		key.thread = own_thread();
 	return key;
 }
 
@@ -95,6 +101,7 @@ void vs_capture_began(CUstream stream, bool per_thread, CUresult rc)
 		e = calloc(1, sizeof(*e));
 	if (e) {
 		e->key = key_of(stream, per_thread);
+		e->beginner = own_thread();
 		e->context = context_of(stream);
 		e->next = entries;
 		entries = e;
@@ -173,6 +180,20 @@ void vs_capture_restore(struct vs_capture_entry *taken)
 bool vs_capture_any(void)
 {
 	return atomic_load(&running) != 0;
+}
+
+bool vs_capture_mine(void)
+{
+	struct vs_capture_entry *e;
+	bool mine = false;
+
+	if (!vs_capture_any())
+		return false;
+	vs_lock_take(&capture_lock);
+	for (e = entries; e && !mine; e = e->next)
+		mine = e->beginner == own_thread() && still_capturing(e->key);
+	vs_lock_drop(&capture_lock);
+	return mine;
 }
 
 /* A capture that the driver ended by itself is found out here; only the

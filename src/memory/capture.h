@@ -16,7 +16,7 @@
 
 #include "base/cuda.h"
 
-/* Around the real cuStreamBeginCapture*: the lock first, then tell the result. */
+/* Around the real cuStreamBeginCapture*: the lock, then tell the result. */
 void vs_capture_begin(void);
 void vs_capture_began(CUstream stream, bool per_thread, CUresult rc);
 
@@ -35,6 +35,9 @@ void vs_capture_restore(struct vs_capture_entry *taken);
 
 /* A capture is running somewhere in the process (one load, no lock). */
 bool vs_capture_any(void);
+
+/* One that this thread began runs. */
+bool vs_capture_mine(void);
 
 /* Take the lock if the set is empty (asking the driver again where it is
  * not); false: a capture runs, not locked, @text says which. */

@@ -12,8 +12,7 @@
 
 struct vs_detached {
 	CUcontext context;
-	CUdevice device;
-	bool primary;
+	struct vs_context *record;
 	struct vs_capture_entry *captures;
 	struct vs_segment **segments;
 	size_t count;
@@ -45,6 +44,7 @@ struct vs_detached *vs_detach_take(CUcontext context,
 {
 	struct vs_detached *d = calloc(1, sizeof(*d));
 	struct vs_segment *s;
+	size_t room;
 
 	if (!context)
 		context = vs_context_primary(device);
@@ -55,10 +55,12 @@ struct vs_detached *vs_detach_take(CUcontext context,
 	d->context = context;
 	/* Its streams may not be asked about once it is being destroyed. */
 	d->captures = vs_capture_take(context);
-	d->primary = vs_context_detach(context, &d->device);
+	d->record = vs_context_detach(context);
 	vs_lock_take(&vs_segment_lock);
-	d->segments = calloc(vs_segment_count() + 1, sizeof(s));
-	while (d->segments && (s = next_of(context))) {
+	room = vs_segment_count() + 1;
+	d->segments = calloc(room, sizeof(s));
+	/* A program that allocates in what it destroys gets no more. */
+	while (d->segments && d->count < room && (s = next_of(context))) {
 		/* It may be gone when the pins are. */
 		if (s->pins) {
 			vs_segment_wait_change();
@@ -79,6 +81,7 @@ void vs_detach_drop(struct vs_detached *detached)
 
 	if (!detached)
 		return;
+	vs_context_forget(detached->record);
 	vs_capture_drop(detached->captures);
 	vs_unmanaged_drop_context(detached->context);
 	vs_lock_take(&vs_segment_lock);
@@ -102,10 +105,7 @@ void vs_detach_restore(struct vs_detached *detached)
 
 	if (!detached)
 		return;
-	if (detached->primary)
-		vs_context_note_primary(detached->context, detached->device);
-	else
-		vs_context_note(detached->context);
+	vs_context_attach(detached->record);
 	vs_capture_restore(detached->captures);
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < detached->count; i++) {

@@ -23,7 +23,7 @@ struct view {
 	CUdevice device;
 	CUcontext context;
 	bool sync_memops;
-	bool resident;
+	bool resident;		/* and no operation works on it */
 };
 
 static atomic_bool ipc_refused;
@@ -47,7 +47,8 @@ static bool look(CUdeviceptr *address, struct view *out)
 		out->id = block->id;
 		out->device = block->segment->device;
 		out->context = block->segment->context;
-		out->resident = !block->segment->level;
+		out->resident = !block->segment->level &&
+				!block->segment->pins;
 		out->sync_memops = block->sync_memops;
 	}
 	vs_lock_drop(&vs_segment_lock);
@@ -85,13 +86,20 @@ CUresult vs_query_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 }
 
 /* What is the same for all plain allocations of a device.  Awake the driver
- * is asked, whose mapped memory answers alike; asleep it knows of none. */
+ * is asked, whose mapped memory answers alike; asleep it knows of none, and it
+ * may have gone to sleep since @view: no question waits at the gate. */
 static CUresult common(void *data, CUpointer_attribute attribute,
 		       CUdeviceptr address, const struct view *view)
 {
-	if (view->resident)
-		return vs_real.cuPointerGetAttribute(data, attribute, address);
-	switch (attribute) {
+	struct view now;
+	CUresult rc;
+
+	if (view->resident) {
+		rc = vs_real.cuPointerGetAttribute(data, attribute, address);
+		if (!rc || !look(&address, &now) || now.resident)
+			return rc;
+	}
+	switch ((int)attribute) {
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:

@@ -222,9 +222,10 @@ enum vs_status vs_segment_make(CUdevice device, CUcontext context, int tag,
 		free(s);
 		return vs_why_set(why, VS_NOMEM, "size %zu is too large", size);
 	}
-	st = lay_chunks(s, why);
+	/* The addresses first: a size that cannot be is refused by them. */
+	st = vs_vmm_reserve(device, s->size, &s->base, why);
 	if (!st)
-		st = vs_vmm_reserve(device, s->size, &s->base, why);
+		st = lay_chunks(s, why);
 	if (!st)
 		st = back_all(s, why);
 	if (st) {

@@ -20,6 +20,7 @@ struct entry {
 	struct key key;
 	size_t size;
 	CUcontext context;
+	unsigned retained;	/* releases until the one that counts */
 	UT_hash_handle hh;
 };
 
@@ -148,6 +149,38 @@ void vs_unmanaged_unmapped(CUdeviceptr address, size_t size)
 	vs_lock_drop(&unmanaged_lock);
 }
 
+/* Released before, its mapping has the bytes: they are the handle's again. */
+static void take_back(struct mapping *m)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return;
+	e->key.kind = VS_UNMANAGED_VMM;
+	e->key.value = m->handle;
+	e->size = m->size;
+	m->size = 0;
+	HASH_ADD(hh, entries, key, sizeof(e->key), e);
+}
+
+void vs_unmanaged_retained(CUmemGenericAllocationHandle handle)
+{
+	struct mapping *m, *next;
+	struct entry *e;
+
+	vs_lock_take(&unmanaged_lock);
+	e = find(VS_UNMANAGED_VMM, handle);
+	if (e)
+		e->retained++;
+	HASH_ITER(hh, mappings, m, next) {
+		if (!e && m->handle == handle && m->size) {
+			take_back(m);
+			break;
+		}
+	}
+	vs_lock_drop(&unmanaged_lock);
+}
+
 void vs_unmanaged_released(CUmemGenericAllocationHandle handle)
 {
 	struct mapping *heir;
@@ -155,6 +188,10 @@ void vs_unmanaged_released(CUmemGenericAllocationHandle handle)
 
 	vs_lock_take(&unmanaged_lock);
 	e = find(VS_UNMANAGED_VMM, handle);
+	if (e && e->retained) {
+		e->retained--;
+		e = NULL;
+	}
 	heir = e ? other_mapping(NULL, handle) : NULL;
 	if (heir) {
 		heir->size = e->size;

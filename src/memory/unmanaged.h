@@ -28,13 +28,14 @@ void vs_unmanaged_add(enum vs_unmanaged_kind kind, uint64_t key, size_t size);
 size_t vs_unmanaged_remove(enum vs_unmanaged_kind kind, uint64_t key);
 
 /*
- * Memory of cuMemCreate stays until its handle is released and it is mapped
- * nowhere.  mapped and unmapped after the driver's success, released before
- * its call.
+ * Memory of cuMemCreate stays until its handle is released, as often as it
+ * was created and retained, and it is mapped nowhere.  mapped, unmapped and
+ * retained after the driver's success, released before its call.
  */
 void vs_unmanaged_mapped(CUdeviceptr address,
 			 CUmemGenericAllocationHandle handle);
 void vs_unmanaged_unmapped(CUdeviceptr address, size_t size);
+void vs_unmanaged_retained(CUmemGenericAllocationHandle handle);
 void vs_unmanaged_released(CUmemGenericAllocationHandle handle);
 
 /* A context is gone, and all in it but what cuMemCreate made. */

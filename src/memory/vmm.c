@@ -23,8 +23,10 @@ struct device {
 	CUmemAllocationProp prop;
 };
 
+/* What could not be given back. */
 struct stuck {
-	CUmemGenericAllocationHandle handle;
+	CUmemGenericAllocationHandle handle;	/* 0: addresses alone */
+	CUdeviceptr base;			/* 0: not mapped */
 	size_t size;
 	struct stuck *next;
 };
@@ -32,7 +34,7 @@ struct stuck {
 static struct vs_lock vmm_lock = VS_LOCK(VS_RANK_POOL);
 static struct device devices[DEVICES];	/* under vmm_lock until tried */
 static struct stuck *stuck;		/* under vmm_lock */
-static size_t stuck_bytes;
+static size_t stuck_bytes;		/* likewise */
 static _Atomic unsigned accessor_changes;
 
 static enum vs_status fail(struct vs_why *why, CUresult rc, const char *what,
@@ -61,11 +63,42 @@ static bool granularity_of(struct device *d)
 	       d->granularity;
 }
 
-/* Undoing and giving back cannot be put off: a failure is tried once more. */
-static void unmap_again(CUdeviceptr base, size_t size)
+/* Undoing and giving back is tried once more before it is put off. */
+static bool unmap_again(CUdeviceptr base, size_t size)
 {
-	if (vs_vmm_unmap(base, size, NULL))
-		vs_vmm_unmap(base, size, NULL);
+	return !vs_vmm_unmap(base, size, NULL) ||
+	       !vs_vmm_unmap(base, size, NULL);
+}
+
+/* The oldest comes last: addresses go after what was mapped there. */
+static void remember_stuck(CUmemGenericAllocationHandle handle,
+			   CUdeviceptr base, size_t size)
+{
+	struct stuck *s = malloc(sizeof(*s));
+
+	vs_lock_take(&vmm_lock);
+	if (handle)
+		stuck_bytes += size;
+	if (s) {
+		s->handle = handle;
+		s->base = base;
+		s->size = size;
+		s->next = stuck;
+		stuck = s;
+	}
+	vs_lock_drop(&vmm_lock);
+}
+
+static bool mapped_within(CUdeviceptr base, size_t size)
+{
+	struct stuck *s;
+
+	vs_lock_take(&vmm_lock);
+	for (s = stuck; s; s = s->next)
+		if (s->handle && s->base - base < size)
+			break;
+	vs_lock_drop(&vmm_lock);
+	return s != NULL;
 }
 
 /* One granule, all the way and back, with the properties to be used. */
@@ -86,9 +119,10 @@ static bool try_out(struct device *d)
 		if (!vs_real.cuMemMap(base, d->granularity, 0, handle, 0)) {
 			ok = !vs_real.cuMemSetAccess(base, d->granularity,
 						     &access, 1);
-			unmap_again(base, d->granularity);
+			vs_vmm_unback(base, d->granularity, handle);
+		} else {
+			vs_vmm_release(handle, d->granularity);
 		}
-		vs_vmm_release(handle, d->granularity);
 	}
 	vs_vmm_unreserve(base, d->granularity);
 	return ok;
@@ -116,10 +150,12 @@ static void probe(struct device *d, CUdevice device)
 		return;
 	}
 	d->prop = plain;
-	if (has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+	if (has(device,
+	    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
 		d->prop.requestedHandleTypes =
 			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	if (has(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+	if (has(device,
+	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		d->prop.allocFlags.gpuDirectRDMACapable = 1;
 	if (!try_out(d)) {
 		d->prop = plain;
@@ -162,6 +198,13 @@ bool vs_vmm_usable(CUdevice device)
 	return __atomic_load_n(&d->usable, __ATOMIC_ACQUIRE) == USABLE;
 }
 
+bool vs_vmm_refused(CUdevice device)
+{
+	return device < 0 || device >= DEVICES ||
+	       __atomic_load_n(&devices[device].usable, __ATOMIC_ACQUIRE) ==
+	       UNUSABLE;
+}
+
 bool vs_vmm_rdma(CUdevice device)
 {
 	return devices[device].prop.allocFlags.gpuDirectRDMACapable;
@@ -186,20 +229,32 @@ enum vs_status vs_vmm_reserve(CUdevice device, size_t size, CUdeviceptr *base,
 {
 	CUresult rc = vs_real.cuMemAddressReserve(base, size, 0, 0, 0);
 
-	return rc ? fail(why, rc, "reserve", size, device) : VS_OK;
+	if (!rc)
+		return VS_OK;
+	/* Without addresses there may still be memory, as the driver has it. */
+	fail(why, rc, "reserve", size, device);
+	if (why)
+		why->status = VS_CUDA;
+	return VS_CUDA;
 }
 
 void vs_vmm_unreserve(CUdeviceptr base, size_t size)
 {
 	char error[96];
-	CUresult rc = vs_real.cuMemAddressFree(base, size);
+	CUresult rc;
 
+	if (mapped_within(base, size)) {
+		remember_stuck(0, base, size);
+		return;
+	}
+	rc = vs_real.cuMemAddressFree(base, size);
 	if (rc && rc != CUDA_ERROR_DEINITIALIZED)
 		rc = vs_real.cuMemAddressFree(base, size);
-	if (rc && rc != CUDA_ERROR_DEINITIALIZED)
-		vs_log_warn("address range 0x%llx of %zu MiB: free failed: %s",
-			    base, size >> 20,
-			    vs_driver_error(rc, error, sizeof(error)));
+	if (!rc || rc == CUDA_ERROR_DEINITIALIZED)
+		return;
+	vs_log_warn("address range 0x%llx of %zu MiB: free failed: %s", base,
+		    size >> 20, vs_driver_error(rc, error, sizeof(error)));
+	remember_stuck(0, base, size);
 }
 
 enum vs_status vs_vmm_create(CUdevice device, size_t size,
@@ -212,21 +267,6 @@ enum vs_status vs_vmm_create(CUdevice device, size_t size,
 	return rc ? fail(why, rc, "create", size, device) : VS_OK;
 }
 
-static void remember_stuck(CUmemGenericAllocationHandle handle, size_t size)
-{
-	struct stuck *s = malloc(sizeof(*s));
-
-	vs_lock_take(&vmm_lock);
-	stuck_bytes += size;
-	if (s) {
-		s->handle = handle;
-		s->size = size;
-		s->next = stuck;
-		stuck = s;
-	}
-	vs_lock_drop(&vmm_lock);
-}
-
 bool vs_vmm_release(CUmemGenericAllocationHandle handle, size_t size)
 {
 	char error[96];
@@ -236,23 +276,39 @@ bool vs_vmm_release(CUmemGenericAllocationHandle handle, size_t size)
 		return true;
 	vs_log_error("%zu MiB: release failed: %s", size >> 20,
 		     vs_driver_error(rc, error, sizeof(error)));
-	remember_stuck(handle, size);
+	remember_stuck(handle, 0, size);
 	return false;
+}
+
+/* The oldest first. */
+static struct stuck *take_stuck(void)
+{
+	struct stuck *s, *list = NULL;
+
+	vs_lock_take(&vmm_lock);
+	while ((s = stuck)) {
+		stuck = s->next;
+		if (s->handle)
+			stuck_bytes -= s->size;
+		s->next = list;
+		list = s;
+	}
+	vs_lock_drop(&vmm_lock);
+	return list;
 }
 
 void vs_vmm_retry(void)
 {
-	struct stuck *list, *s;
+	struct stuck *list = take_stuck(), *s;
 
-	vs_lock_take(&vmm_lock);
-	list = stuck;
-	stuck = NULL;
-	for (s = list; s; s = s->next)
-		stuck_bytes -= s->size;
-	vs_lock_drop(&vmm_lock);
 	while ((s = list)) {
 		list = s->next;
-		vs_vmm_release(s->handle, s->size);
+		if (!s->handle)
+			vs_vmm_unreserve(s->base, s->size);
+		else if (!s->base)
+			vs_vmm_release(s->handle, s->size);
+		else
+			vs_vmm_unback(s->base, s->size, s->handle);
 		free(s);
 	}
 }
@@ -270,8 +326,10 @@ size_t vs_vmm_stuck(void)
 bool vs_vmm_unback(CUdeviceptr base, size_t size,
 		   CUmemGenericAllocationHandle handle)
 {
-	unmap_again(base, size);
-	return vs_vmm_release(handle, size);
+	if (unmap_again(base, size))
+		return vs_vmm_release(handle, size);
+	remember_stuck(handle, base, size);
+	return false;
 }
 
 bool vs_vmm_add_accessor(CUdevice owner, CUdevice accessor)
@@ -310,16 +368,23 @@ enum vs_status vs_vmm_access(CUdevice device, CUdeviceptr base, size_t size,
 	return rc ? fail(why, rc, "access", size, device) : VS_OK;
 }
 
+static enum vs_status map_bare(CUdevice device, CUdeviceptr base, size_t size,
+			       CUmemGenericAllocationHandle handle,
+			       struct vs_why *why)
+{
+	CUresult rc = vs_real.cuMemMap(base, size, 0, handle, 0);
+
+	return rc ? fail(why, rc, "map", size, device) : VS_OK;
+}
+
 enum vs_status vs_vmm_map(CUdevice device, CUdeviceptr base, size_t size,
 			  CUmemGenericAllocationHandle handle,
 			  struct vs_why *why)
 {
-	enum vs_status st;
-	CUresult rc;
+	enum vs_status st = map_bare(device, base, size, handle, why);
 
-	rc = vs_real.cuMemMap(base, size, 0, handle, 0);
-	if (rc)
-		return fail(why, rc, "map", size, device);
+	if (st)
+		return st;
 	st = vs_vmm_access(device, base, size, why);
 	if (st)
 		unmap_again(base, size);
@@ -351,9 +416,14 @@ enum vs_status vs_vmm_back(CUdevice device, CUdeviceptr base, size_t size,
 	st = vs_vmm_create(device, size, &fresh, why);
 	if (st)
 		return st;
-	st = vs_vmm_map(device, base, size, fresh, why);
+	st = map_bare(device, base, size, fresh, why);
 	if (st) {
 		vs_vmm_release(fresh, size);
+		return st;
+	}
+	st = vs_vmm_access(device, base, size, why);
+	if (st) {
+		vs_vmm_unback(base, size, fresh);
 		return st;
 	}
 	*handle = fresh;

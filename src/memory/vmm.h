@@ -19,6 +19,9 @@
  * create and map, said once in the log where not. */
 bool vs_vmm_usable(CUdevice device);
 
+/* The same without trying: it was tried, and cannot be. */
+bool vs_vmm_refused(CUdevice device);
+
 /* What is made on @device can be registered with a NIC. */
 bool vs_vmm_rdma(CUdevice device);
 
@@ -37,11 +40,11 @@ enum vs_status vs_vmm_create(CUdevice device, size_t size,
 			     CUmemGenericAllocationHandle *handle,
 			     struct vs_why *why);
 
-/* A release that fails is remembered and tried again by vs_vmm_retry;
- * false: the bytes have not gone back. */
+/* What cannot be unmapped, released or freed is remembered and tried again by
+ * vs_vmm_retry; false: the bytes have not gone back. */
 bool vs_vmm_release(CUmemGenericAllocationHandle handle, size_t size);
 void vs_vmm_retry(void);
-/* Bytes whose release failed. */
+/* Bytes that have not gone back. */
 size_t vs_vmm_stuck(void);
 
 /* From now on @accessor reaches what is mapped of @owner's memory; false when
@@ -53,7 +56,8 @@ unsigned vs_vmm_accessors(void);
 enum vs_status vs_vmm_access(CUdevice device, CUdeviceptr base, size_t size,
 			     struct vs_why *why);
 
-/* Map and give access; on failure nothing is mapped. */
+/* Map and give access; on failure nothing is mapped, if the driver lets us
+ * undo it. */
 enum vs_status vs_vmm_map(CUdevice device, CUdeviceptr base, size_t size,
 			  CUmemGenericAllocationHandle handle,
 			  struct vs_why *why);

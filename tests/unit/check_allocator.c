@@ -242,18 +242,17 @@ static void assert_all_or_nothing(const char *step, unsigned nth, size_t size)
 	fixture_assert_sound();
 }
 
-/* _i: the step. */
+/* _i: the step, but for the first: addresses are not memory. */
 START_TEST(running_short_at_any_step_of_a_request_leaves_no_trace)
 {
-	unsigned nth, count = _i ? OWN_CHUNKS : 1;
 	CUdeviceptr kept;
+	unsigned nth;
 
 	start();
 	kept = fixture_alloc("w", 3 * MIB);
-	for (nth = 1; nth <= count; nth++)
+	for (nth = 1; nth <= OWN_CHUNKS; nth++)
 		assert_all_or_nothing(steps[_i], nth, OWN);
-	if (_i)
-		assert_all_or_nothing(steps[_i], 1, 5 * MIB);
+	assert_all_or_nothing(steps[_i], 1, 5 * MIB);
 	fixture_free(fixture_alloc("w", OWN));
 	fixture_assert_filled(kept, 3 * MIB);
 	fixture_free(kept);
@@ -261,7 +260,8 @@ START_TEST(running_short_at_any_step_of_a_request_leaves_no_trace)
 }
 END_TEST
 
-/* _i: the step.  The program is not told of trouble that is not memory. */
+/* _i: the step.  The program is not told of trouble that is not memory, as a
+ * lack of addresses (beyond the steps) is not. */
 START_TEST(an_unknown_error_makes_an_allocation_native_and_it_is_counted)
 {
 	CUdeviceptr base = UNTOUCHED, kept;
@@ -270,7 +270,8 @@ START_TEST(an_unknown_error_makes_an_allocation_native_and_it_is_counted)
 	start();
 	kept = fixture_alloc("w", 3 * MIB);
 	before = fixture_sim();
-	sim_fail(steps[_i], 1, CUDA_ERROR_UNKNOWN);
+	sim_fail(steps[_i % STEPS], 1,
+		 _i < STEPS ? CUDA_ERROR_UNKNOWN : CUDA_ERROR_OUT_OF_MEMORY);
 	ck_ok(vs_allocator_alloc(&base, OWN));
 	ck_assert_ptr_null(fixture_segment(base));
 	after = fixture_sim();
@@ -321,6 +322,24 @@ START_TEST(a_full_card_at_the_first_allocation_is_not_taken_for_a_lack)
 END_TEST
 
 /* What one device lacks says nothing of another one. */
+/* Small and large ones in turn; what they take is in proportion to them. */
+START_TEST(addresses_come_back_from_two_hundred_thousand_allocations)
+{
+	CUdeviceptr base;
+	int i;
+
+	start();
+	for (i = 0; i < 200000; i++) {
+		ck_ok(vs_allocator_alloc(&base, i % 1000 ? 512 : OWN));
+		ck_ok(vs_allocator_free(base));
+		if (i == 2000)
+			ck_assert_uint_le(fixture_sim().reservations, 1);
+	}
+	ck_assert_uint_le(fixture_sim().reservations, 1);
+	fixture_assert_empty();
+}
+END_TEST
+
 START_TEST(memory_is_on_the_device_of_the_context)
 {
 	CUdeviceptr here, there;
@@ -356,14 +375,16 @@ static void fill(TCase *tc)
 	what_cannot_be_had_is_refused_as_by_the_driver_without_a_trace, 0,
 		COUNT(impossible));
 	tcase_add_loop_test(tc,
-	running_short_at_any_step_of_a_request_leaves_no_trace, 0,
+	running_short_at_any_step_of_a_request_leaves_no_trace, 1,
 		STEPS);
 	tcase_add_loop_test(tc,
 	an_unknown_error_makes_an_allocation_native_and_it_is_counted, 0,
-		STEPS);
+		STEPS + 1);
 	tcase_add_test(tc, a_device_without_mappings_has_native_memory);
 	tcase_add_test(tc,
 		a_full_card_at_the_first_allocation_is_not_taken_for_a_lack);
+	tcase_add_test(tc,
+		addresses_come_back_from_two_hundred_thousand_allocations);
 	tcase_add_test(tc, memory_is_on_the_device_of_the_context);
 }
 

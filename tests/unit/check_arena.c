@@ -7,6 +7,7 @@
 #include "base/tag.h"
 #include "memory/allocator.h"
 #include "memory/arena.h"
+#include "memory/vmm.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -421,8 +422,55 @@ START_TEST(threads_that_need_the_first_memory_at_once_share_a_segment)
 }
 END_TEST
 
+/* The driver refuses access, and then to undo the mapping. */
+START_TEST(a_mapping_that_could_not_be_undone_goes_back_later)
+{
+	CUdeviceptr first, native;
+
+	start();
+	first = fixture_alloc("default", 4096);
+	sim_fail("cuMemSetAccess", 1, CUDA_ERROR_UNKNOWN);
+	sim_fail_from("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
+	ck_ok(vs_allocator_alloc(&native, 20 * MIB));
+	ck_assert_ptr_null(fixture_segment(native));
+	ck_assert_uint_gt(vs_vmm_stuck(), 0);
+	sim_fail_clear();
+	vs_vmm_retry();
+	ck_assert_uint_eq(vs_vmm_stuck(), 0);
+	fixture_free(native);
+	fixture_free(first);
+	vs_arena_trim(0);
+	fixture_assert_empty();
+}
+END_TEST
+
+START_TEST(an_arena_begins_with_few_addresses_and_gets_by_with_few)
+{
+	CUdeviceptr base = 0;
+	struct vs_segment *s;
+	int i;
+
+	start();
+	base = fixture_alloc("default", 4096);
+	s = fixture_segment(base);
+	ck_assert_uint_eq(s->size, 64 * MIB);
+	sim_fail("cuMemAddressReserve", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	for (i = 0; fixture_segment(base) == s; i++) {
+		ck_assert_int_lt(i, 100);
+		base = fixture_alloc("default", MIB);
+	}
+	ck_assert_ptr_nonnull(fixture_segment(base));
+	ck_assert_uint_eq(fixture_segment(base)->size, 64 * MIB);
+	fixture_assert_sound();
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
+	tcase_add_test(tc,
+		       a_mapping_that_could_not_be_undone_goes_back_later);
+	tcase_add_test(tc,
+		an_arena_begins_with_few_addresses_and_gets_by_with_few);
 	tcase_add_loop_test(tc,
 		many_small_ones_cost_little_more_than_the_drivers_own, 0, 2);
 	tcase_add_test(tc, interior_addresses_of_small_ones_are_found);

@@ -201,6 +201,41 @@ START_TEST(a_destruction_that_fails_changes_nothing)
 }
 END_TEST
 
+/* Another thread has used it while its destruction failed: both records may
+ * be pinned, and have host memory and a stream. */
+START_TEST(a_context_noted_again_meanwhile_has_two_records)
+{
+	CUcontext context;
+	struct vs_context *old, *fresh;
+
+	start();
+	context = homes[0].context;
+	sleep_ok();
+	wake_ok();
+	old = vs_context_detach(context);
+	ck_assert(vs_context_note(context));
+	fresh = vs_context_pin(context);
+	ck_assert_ptr_ne(fresh, old);
+	vs_context_attach(old);
+	ck_assert_ptr_eq(vs_context_pin_serial(old->serial), old);
+	ck_assert_ptr_eq(vs_context_pin_serial(fresh->serial), fresh);
+	vs_context_unpin(old);
+	vs_context_unpin(fresh);
+	vs_context_unpin(fresh);
+	sleep_ok();
+	wake_ok();
+	assert_furnished(&homes[0]);
+	assert_furnished(&homes[1]);
+	ck_ok(cuCtxDestroy_v2(context));
+	ck_assert_ptr_null(vs_context_pin(context));
+	sleep_ok();
+	wake_ok();
+	assert_furnished(&homes[1]);
+	move_out(&homes[1]);
+	fixture_assert_empty();
+}
+END_TEST
+
 START_TEST(what_is_no_context_destroys_nothing)
 {
 	unsigned long before;
@@ -418,6 +453,7 @@ static void fill(TCase *tc)
 	tcase_add_test(tc,
 		a_new_context_in_place_of_the_old_begins_with_nothing);
 	tcase_add_loop_test(tc, a_destruction_that_fails_changes_nothing, 0, 2);
+	tcase_add_test(tc, a_context_noted_again_meanwhile_has_two_records);
 	tcase_add_test(tc, what_is_no_context_destroys_nothing);
 	tcase_add_test(tc, a_destruction_waits_for_a_running_operation);
 	tcase_add_loop_test(tc, a_reset_device_begins_with_nothing, 0, 4);

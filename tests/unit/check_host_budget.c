@@ -11,6 +11,7 @@
 #include "backup/host_pool.h"
 #include "base/config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdarg.h>
@@ -22,6 +23,10 @@
 
 static char root[] = "/tmp/vsleep-check-XXXXXX";
 static char descriptors[256];	/* flags of those handed out */
+
+/* Opening this file gives this error so many times. */
+static const char *closed;
+static int closed_error, closed_times;
 
 int open(const char *path, int flags, ...)
 {
@@ -35,6 +40,10 @@ int open(const char *path, int flags, ...)
 	va_end(args);
 	if (strncmp(path, "/proc/", 6) && strncmp(path, "/sys/", 5))
 		return openat(AT_FDCWD, path, flags, mode);
+	if (closed && !strcmp(path, closed) && closed_times-- > 0) {
+		errno = closed_error;
+		return -1;
+	}
 	snprintf(inside, sizeof(inside), "%s%s", root, path);
 	fd = openat(AT_FDCWD, inside, flags, mode);
 	if (fd >= 0 && fd < (int)sizeof(descriptors))
@@ -245,6 +254,42 @@ static const struct {
 	{ 5000, "MemAvailable: 100 kB\n", "8000", 5000 },
 };
 
+static const char *const limits[] = {
+	"/proc/self/cgroup", "/sys/fs/cgroup/a/memory.max",
+	"/sys/fs/cgroup/a/memory.current",
+};
+
+/* _i: the file that is there, but cannot be opened.  An interruption is no
+ * reason. */
+START_TEST(a_limit_that_cannot_be_read_leaves_nothing)
+{
+	put("/proc/self/cgroup", "0::/a\n");
+	group("/a", "memory.max", "1000000\n");
+	group("/a", "memory.current", "1000\n");
+	closed = limits[_i];
+	closed_error = EMFILE;
+	closed_times = 1;
+	ck_assert_uint_eq(vs_host_budget_cgroup(), 0);
+	ck_assert_uint_eq(vs_host_budget_cgroup(), 999000);
+	closed_error = EINTR;
+	closed_times = 1;
+	ck_assert_uint_eq(vs_host_budget_cgroup(), 999000);
+	closed_times = 1000000;
+	ck_assert_uint_eq(vs_host_budget_cgroup(), 0);
+}
+END_TEST
+
+START_TEST(what_is_free_counts_where_what_is_available_cannot_be_read)
+{
+	put("/proc/meminfo", infos[1].text);
+	closed = "/proc/meminfo";
+	closed_error = EMFILE;
+	closed_times = 1;
+	ck_assert_uint_lt(vs_host_budget_available(), infos[1].bytes);
+	ck_assert_uint_eq(vs_host_budget_available(), infos[1].bytes);
+}
+END_TEST
+
 START_TEST(the_budget_is_the_setting_or_the_machine_within_the_group)
 {
 	put("/proc/meminfo", budgets[_i].available);
@@ -274,6 +319,10 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, of_both_versions_the_tighter_one_decides);
 	tcase_add_test(tc, lines_that_are_no_lines_are_left_out);
 	tcase_add_test(tc, descriptors_are_closed_on_exec_and_closed);
+	tcase_add_loop_test(tc, a_limit_that_cannot_be_read_leaves_nothing, 0,
+			    COUNT(limits));
+	tcase_add_test(tc,
+	what_is_free_counts_where_what_is_available_cannot_be_read);
 	tcase_add_loop_test(tc,
 	the_budget_is_the_setting_or_the_machine_within_the_group, 0,
 		COUNT(budgets));

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "sim.h"
+#include "memory_fixture.h"
 
 #include "base/config.h"
 #include "base/context.h"
-#include "base/driver.h"
 #include "base/tag.h"
 #include "memory/allocator.h"
 #include "memory/peer.h"
 #include "sleep/gate.h"
 #include "sleep/transition.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +79,7 @@ static void cycle(void)
 	ck_assert_int_eq(vs_transition_sleep(&r, &t, &why), VS_OK);
 	ck_assert_uint_eq(sim_used(0) + sim_used(1), 0);
 	r.verb = VS_VERB_WAKE;
+	memset(&t, 0, sizeof(t));
 	ck_assert_int_eq(vs_transition_wake(&r, &t, &why), VS_OK);
 	vs_transition_clean_up();
 }
@@ -118,23 +117,16 @@ START_TEST(a_cycle_gives_the_same_access_again)
 }
 END_TEST
 
-int main(void)
+static void fill(TCase *tests)
 {
-	Suite *suite = suite_create("peer");
-	TCase *tests = tcase_create("two devices");
-	SRunner *runner;
-	int failed;
-
 	tcase_add_checked_fixture(tests, set_up, NULL);
 	tcase_add_test(tests,
 		       memory_from_before_the_second_device_is_reached_by_it);
 	tcase_add_test(tests, memory_from_after_it_is_reached_both_ways);
 	tcase_add_test(tests, a_cycle_gives_the_same_access_again);
-	tcase_set_timeout(tests, 60);
-	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int main(void)
+{
+	return fixture_main("peer", fill);
 }

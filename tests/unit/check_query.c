@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "memory/allocator.h"
 #include "memory/query.h"
+#include "memory/vmm.h"
 
 #include <string.h>
 
@@ -331,6 +332,34 @@ START_TEST(questions_are_answered_while_asleep_on_a_full_device)
 }
 END_TEST
 
+/* An operation has taken the memory and not yet said that all sleeps, or the
+ * other way round: the driver knows no more of what is asked about. */
+START_TEST(questions_are_answered_while_the_memory_goes_and_comes)
+{
+	struct vs_segment *s;
+	struct vs_chunk *c;
+	int a;
+
+	start(sizes[_i], AWAKE);
+	s = fixture_segment(pair.ours);
+	vs_lock_take(&vs_segment_lock);
+	vs_segment_pin(s);
+	vs_lock_drop(&vs_segment_lock);
+	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
+		ck_ok(vs_real.cuMemUnmap(s->base + c->offset, c->size));
+	for (a = 0; a <= LAST + 1; a++)
+		if (a != TOKENS)
+			assert_attribute((CUpointer_attribute)a, 0);
+	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
+		ck_assert(!vs_vmm_map(0, s->base + c->offset, c->size,
+				      c->handle, NULL));
+	vs_lock_take(&vs_segment_lock);
+	vs_segment_unpin(s);
+	vs_lock_drop(&vs_segment_lock);
+	fixture_assert_filled(pair.ours, sizes[_i]);
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_loop_test(tc,
@@ -352,6 +381,8 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, memory_that_is_not_ours_is_answered_by_the_driver);
 	tcase_add_test(tc,
 		questions_are_answered_while_asleep_on_a_full_device);
+	tcase_add_loop_test(tc,
+		questions_are_answered_while_the_memory_goes_and_comes, 0, 2);
 }
 
 int main(void)

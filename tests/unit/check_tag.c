@@ -230,6 +230,167 @@ START_TEST(threads_that_name_the_same_tags_agree_on_them)
 }
 END_TEST
 
+START_TEST(the_last_tag_pushed_wins_over_marker_and_preset)
+{
+	struct vs_why why = { .status = VS_OK };
+
+	vs_tag_init("base", "");
+	ck_assert_int_eq(vs_tag_mark("marked", NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_push("outer", NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_push("", NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_current(), VS_TAG_NATIVE);
+	ck_assert_int_eq(vs_tag_push("inner", NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_mark("other", NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "inner");
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_current(), VS_TAG_NATIVE);
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "outer");
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "other");
+	ck_assert_int_eq(vs_tag_pop(&why), VS_REFUSED);
+	ck_assert_ptr_nonnull(strstr(why.text, "pushed no tag"));
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "other");
+}
+END_TEST
+
+START_TEST(a_stack_is_32_deep_and_a_refused_push_changes_nothing)
+{
+	struct vs_why why = { .status = VS_OK };
+	char name[16];
+	int i;
+
+	vs_tag_init("base", "");
+	for (i = 0; i < 32; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		ck_assert_int_eq(vs_tag_push(name, NULL), VS_OK);
+	}
+	ck_assert_int_eq(vs_tag_push("more", &why), VS_REFUSED);
+	ck_assert_ptr_nonnull(strstr(why.text, "32"));
+	ck_assert_int_eq(vs_tag_find("more"), -1);
+	for (i = 31; i >= 0; i--) {
+		snprintf(name, sizeof(name), "t%d", i);
+		ck_assert_str_eq(vs_tag_name(vs_tag_current()), name);
+		ck_assert_int_eq(vs_tag_push("a b", &why), VS_REFUSED);
+		ck_assert_str_eq(vs_tag_name(vs_tag_current()), name);
+		ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	}
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "base");
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_REFUSED);
+}
+END_TEST
+
+START_TEST(what_is_pushed_before_the_settings_are_read_stays)
+{
+	int early;
+
+	ck_assert_int_eq(vs_tag_push("early", NULL), VS_OK);
+	early = vs_tag_current();
+	vs_tag_init("base", "kv=discard,early=keep");
+	ck_assert_int_eq(vs_tag_current(), early);
+	ck_assert_int_eq(vs_tag_find("early"), early);
+	ck_assert_int_eq(vs_tag_policy(early), VS_POLICY_KEEP);
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "base");
+}
+END_TEST
+
+/* Another thread's pushes and the marker must not show while it holds one. */
+static void *push_own(void *number)
+{
+	long n = (long)(intptr_t)number, wrong = 0, i;
+	char outer[16], inner[16];
+
+	snprintf(outer, sizeof(outer), "outer%ld", n);
+	snprintf(inner, sizeof(inner), "inner%ld", n);
+	for (i = 0; i < 2000; i++) {
+		wrong += vs_tag_push(outer, NULL) != VS_OK;
+		wrong += vs_tag_current() != vs_tag_find(outer);
+		wrong += vs_tag_push(inner, NULL) != VS_OK;
+		wrong += vs_tag_mark(i % 2 ? outer : NULL, NULL) != VS_OK;
+		wrong += vs_tag_current() != vs_tag_find(inner);
+		wrong += vs_tag_pop(NULL) != VS_OK;
+		wrong += vs_tag_current() != vs_tag_find(outer);
+		wrong += vs_tag_pop(NULL) != VS_OK;
+		wrong += vs_tag_pop(NULL) != VS_REFUSED;
+	}
+	return (void *)(intptr_t)wrong;
+}
+
+START_TEST(threads_push_different_tags_at_once)
+{
+	pthread_t threads[2 * THREADS];
+	void *wrong;
+	long i;
+
+	vs_tag_init("base", "");
+	ck_assert_int_eq(vs_tag_push("main", NULL), VS_OK);
+	for (i = 0; i < 2 * THREADS; i++)
+		pthread_create(&threads[i], NULL, push_own,
+			       (void *)(intptr_t)i);
+	for (i = 0; i < 2 * THREADS; i++) {
+		ck_assert_int_eq(pthread_join(threads[i], &wrong), 0);
+		ck_assert_int_eq((intptr_t)wrong, 0);
+	}
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "main");
+	ck_assert_int_eq(vs_tag_count(), 2 + 4 * THREADS);
+}
+END_TEST
+
+START_TEST(the_marker_is_set_by_the_number_in_the_list)
+{
+	struct vs_why why = { .status = VS_OK };
+
+	ck_assert_int_eq(vs_tag_push("before", NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_pop(NULL), VS_OK);
+	vs_tag_init("base", "w=offload,bad,kv=discard");
+	ck_assert_int_eq(vs_tag_mark_nth(2, NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "kv");
+	ck_assert_int_eq(vs_tag_mark_nth(1, NULL), VS_OK);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "w");
+	ck_assert_int_eq(vs_tag_mark_nth(3, &why), VS_REFUSED);
+	ck_assert_ptr_nonnull(strstr(why.text, "2 tags"));
+	ck_assert_int_eq(vs_tag_mark_nth(-1, NULL), VS_REFUSED);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "w");
+	ck_assert_int_eq(vs_tag_mark_nth(0, NULL), VS_OK);
+	ck_assert_int_eq(vs_tag_marker(), VS_TAG_NATIVE);
+	ck_assert_str_eq(vs_tag_name(vs_tag_current()), "base");
+}
+END_TEST
+
+START_TEST(a_policy_is_set_of_known_and_of_new_tags)
+{
+	struct vs_why why = { .status = VS_OK };
+
+	vs_tag_init("base", "");
+	ck_assert(!vs_tag_declared());
+	ck_assert_int_eq(vs_tag_set_policy("a b", VS_POLICY_KEEP, &why),
+			 VS_REFUSED);
+	ck_assert(!vs_tag_declared());
+	ck_assert_int_eq(vs_tag_set_policy("base", VS_POLICY_KEEP, NULL),
+			 VS_OK);
+	ck_assert_int_eq(vs_tag_set_policy("new", VS_POLICY_DISCARD, NULL),
+			 VS_OK);
+	ck_assert(vs_tag_declared());
+	ck_assert_int_eq(vs_tag_policy(vs_tag_find("base")), VS_POLICY_KEEP);
+	ck_assert_int_eq(vs_tag_policy(vs_tag_find("new")),
+			 VS_POLICY_DISCARD);
+	ck_assert_int_eq(vs_tag_count(), 2);
+}
+END_TEST
+
+START_TEST(names_are_told_from_what_is_none)
+{
+	int i;
+
+	for (i = 0; i < COUNT(bad_names); i++)
+		ck_assert(!vs_tag_valid(bad_names[i]));
+	ck_assert(vs_tag_valid("kv-1.x_Y"));
+	ck_assert(vs_tag_valid(long_name() + 1));
+	ck_assert(!vs_tag_valid(long_name()));
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc,
@@ -250,6 +411,14 @@ static void fill(TCase *tc)
 	a_list_with_a_bad_or_unknown_name_is_refused_as_a_whole, 0,
 		COUNT(bad_lists));
 	tcase_add_test(tc, threads_that_name_the_same_tags_agree_on_them);
+	tcase_add_test(tc, the_last_tag_pushed_wins_over_marker_and_preset);
+	tcase_add_test(tc,
+		a_stack_is_32_deep_and_a_refused_push_changes_nothing);
+	tcase_add_test(tc, what_is_pushed_before_the_settings_are_read_stays);
+	tcase_add_test(tc, threads_push_different_tags_at_once);
+	tcase_add_test(tc, the_marker_is_set_by_the_number_in_the_list);
+	tcase_add_test(tc, a_policy_is_set_of_known_and_of_new_tags);
+	tcase_add_test(tc, names_are_told_from_what_is_none);
 }
 
 int main(void)

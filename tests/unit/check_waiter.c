@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "sim.h"
+#include "memory_fixture.h"
 
 #include "base/config.h"
 #include "base/context.h"
-#include "base/driver.h"
 #include "base/tag.h"
 #include "memory/allocator.h"
 #include "sleep/gate.h"
-#include "sleep/ledger.h"
 #include "sleep/transition.h"
 #include "sleep/waiter.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,24 +115,17 @@ START_TEST(a_lost_context_is_named)
 }
 END_TEST
 
-int main(void)
+static void fill(TCase *tests)
 {
-	Suite *suite = suite_create("waiter");
-	TCase *tests = tcase_create("old driver");
-	SRunner *runner;
-	int failed;
-
 	tcase_add_checked_fixture(tests, set_up, NULL);
 	tcase_add_test(tests,
 		       sleeps_and_wakes_without_a_way_to_record_events);
 	tcase_add_test(tests,
 	queued_work_makes_it_busy_and_is_waited_for_when_there_is_time);
 	tcase_add_test(tests, a_lost_context_is_named);
-	tcase_set_timeout(tests, 60);
-	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int main(void)
+{
+	return fixture_main("waiter", fill);
 }
