@@ -4,9 +4,11 @@
 #include "init.h"
 #include "base/config.h"
 #include "base/context.h"
+#include "base/device.h"
 #include "base/driver.h"
 #include "base/log.h"
 #include "base/tag.h"
+#include "control/api.h"
 #include "control/server.h"
 #include "control/signal.h"
 #include "memory/peer.h"
@@ -20,10 +22,11 @@
 #include <string.h>
 
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool warmed;		/* under init_mutex */
+static bool warmed, read_once, active;	/* under init_mutex */
 static atomic_bool started;
 
-static enum vs_log_level log_level(const char *word)
+/* False: it is none, and @level stays as it is. */
+static bool log_level(const char *word, enum vs_log_level *level)
 {
 	static const char *const words[] = {
 		"error", "warning", "info", "debug", "trace",
@@ -31,24 +34,50 @@ static enum vs_log_level log_level(const char *word)
 	size_t i;
 
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(word, words[i]))
-			return (enum vs_log_level)i;
+		if (!strcmp(word, words[i])) {
+			*level = (enum vs_log_level)i;
+			return true;
+		}
+	return false;
+}
+
+/* What is wrong with the settings is for the log that they name. */
+static void open_log(void)
+{
+	enum vs_log_level level = VS_LOG_INFO;
+	bool known = log_level(vs_config.log_level, &level);
+
+	vs_log_open(*vs_config.log ? vs_config.log : NULL, level);
+	vs_config_say_rejected();
+	if (known)
+		return;
 	vs_log_warn("VSLEEP_LOG_LEVEL=%s is none of error, warning, info, "
-		    "debug, trace; using info", word);
-	return VS_LOG_INFO;
+		    "debug, trace; using info", vs_config.log_level);
+	vs_config_reject("VSLEEP_LOG_LEVEL", "info");
+}
+
+/* False: switched off for this program. */
+static bool read_settings(void)
+{
+	if (read_once)
+		return active;
+	read_once = true;
+	active = vs_config_read();
+	if (!active)
+		return false;
+	open_log();
+	vs_tag_init(vs_config.tag, vs_config.tags);
+	return true;
 }
 
 static void warm_up(void)
 {
 	struct vs_why why;
 
-	if (!vs_config_read()) {
+	if (!read_settings()) {
 		vs_gate_pass_through();
 		return;
 	}
-	vs_log_open(*vs_config.log ? vs_config.log : NULL,
-		    log_level(vs_config.log_level));
-	vs_tag_init(vs_config.tag, vs_config.tags);
 	if (vs_gate_start(&why)) {
 		vs_log_error("%s; every call is passed through", why.text);
 		vs_gate_pass_through();
@@ -67,15 +96,27 @@ static void on_cold(void)
 	pthread_mutex_unlock(&init_mutex);
 }
 
+/* The program may set its tags before it has loaded libcuda. */
+static bool prepare(void)
+{
+	bool present;
+
+	pthread_mutex_lock(&init_mutex);
+	present = read_settings();
+	pthread_mutex_unlock(&init_mutex);
+	return present;
+}
+
 __attribute__((constructor)) static void set_hooks(void)
 {
 	vs_gate_on_cold = on_cold;
+	vs_api_prepare = prepare;
 }
 
 static void on_exit_stop(void)
 {
-	if (!vs_gate_mine())
-		return;		/* a forked child inherits the handler */
+	if (!vs_gate_own_process())
+		return;		/* a child inherits the handler */
 	vs_exit_now();
 	vs_server_stop();
 }
@@ -100,8 +141,18 @@ static void start(void)
 			     why.text);
 	vs_signal_start();
 	pthread_atfork(NULL, NULL, child_forgets);
-	if (atexit(on_exit_stop))
+	if (atexit(on_exit_stop) || at_quick_exit(on_exit_stop))
 		vs_log_warn("no exit handler; exit while asleep may hang");
+}
+
+static void note_device(CUcontext context)
+{
+	struct vs_context *known = vs_context_pin(context);
+
+	if (!known)
+		return;
+	vs_device_note(known->device);
+	vs_context_unpin(known);
 }
 
 void vs_init_context(CUcontext context)
@@ -110,8 +161,10 @@ void vs_init_context(CUcontext context)
 		on_cold();
 	if (!vs_gate_mine())
 		return;
-	if (vs_context_note(context))
+	if (vs_context_note(context)) {
+		note_device(context);
 		vs_peer_context(context);
+	}
 	if (atomic_load_explicit(&started, memory_order_acquire))
 		return;
 	pthread_mutex_lock(&init_mutex);

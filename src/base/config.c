@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,9 @@ static const struct row rows[] = {
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+static const char *sources[ROWS];
+static char *copies[ROWS];	/* of what the environment says */
+
 bool vs_config_bytes(const char *text, size_t *out)
 {
 	static const char units[] = "KMGT";
@@ -61,17 +65,24 @@ bool vs_config_bytes(const char *text, size_t *out)
 	return true;
 }
 
+/* Not strtod: it takes hexadecimal, and a decimal comma in some locales. */
 static bool parse_seconds(const char *text, size_t *out)
 {
-	double seconds;
-	char *end;
+	size_t ms = 0, digits;
+	size_t scale = 1000;
 
-	if (*text < '0' || *text > '9')
+	for (digits = 0; *text >= '0' && *text <= '9'; text++, digits++)
+		ms = ms * 10 + (size_t)(*text - '0') * 1000;
+	if (!digits || digits > 6)
 		return false;
-	seconds = strtod(text, &end);
-	if (*end || !(seconds >= 0.001 && seconds <= 86400))
+	if (*text == '.')
+		for (text++; *text >= '0' && *text <= '9'; text++) {
+			scale /= 10;
+			ms += (size_t)(*text - '0') * scale;
+		}
+	if (*text || ms < 1 || ms > 86400 * (size_t)1000)
 		return false;
-	*out = (size_t)(seconds * 1000);
+	*out = ms;
 	return true;
 }
 
@@ -104,17 +115,25 @@ static bool parse(const struct row *row, const char *text)
 	return false;
 }
 
+/* A title that a program gives itself is written over the environment that it
+ * was started with. */
+static const char *own_copy(const struct row *row, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	copies[row - rows] = copy;
+	return copy ? copy : text;
+}
+
 /* An empty value counts as unset, except for the tag, where it says native. */
 static void read_row(const struct row *row)
 {
-	const char *text = getenv(row->env);
+	const char *text = own_copy(row, getenv(row->env));
 
+	sources[row - rows] = "environment";
 	if (text && (*text || row->type == TAG) && parse(row, text))
 		return;
-	if (text && *text)
-		vs_log_warn("%s=%s is not valid (%s: %s); using \"%s\"",
-			    row->env, text, type_words[row->type], row->help,
-			    row->preset);
+	sources[row - rows] = text && *text ? "rejected" : "default";
 	parse(row, row->preset);
 }
 
@@ -148,13 +167,66 @@ bool vs_config_read(void)
 	       listed(vs_config.only, program_invocation_short_name);
 }
 
-void vs_config_each(void (*fn)(const char *env, const char *type,
-			       const char *preset, const char *help,
-			       void *arg), void *arg)
+void vs_config_say_rejected(void)
+{
+	const struct row *row;
+	const char *text;
+
+	for (row = rows; row < rows + ROWS; row++) {
+		text = copies[row - rows];
+		if (text && !strcmp(sources[row - rows], "rejected"))
+			vs_log_warn("%s=%s is not valid (%s: %s); using "
+				    "\"%s\"", row->env, text,
+				    type_words[row->type], row->help,
+				    row->preset);
+	}
+}
+
+void vs_config_reject(const char *env, const char *in_use)
 {
 	size_t i;
 
-	for (i = 0; i < ROWS; i++)
-		fn(rows[i].env, type_words[rows[i].type], rows[i].preset,
-		   rows[i].help, arg);
+	for (i = 0; i < ROWS; i++) {
+		if (strcmp(rows[i].env, env))
+			continue;
+		sources[i] = "rejected";
+		parse(&rows[i], in_use);
+	}
+}
+
+static void print_value(const struct row *row, char *buf, size_t size)
+{
+	const char *field = (const char *)&vs_config + row->offset;
+	size_t number = 0;
+
+	if (row->type == TEXT || row->type == TAG) {
+		snprintf(buf, size, "%s", *(const char *const *)field);
+		return;
+	}
+	if (row->type == BOOL)
+		number = *(const bool *)field;
+	else
+		number = *(const size_t *)field;
+	if (row->type == MILLISECONDS && number % 1000)
+		snprintf(buf, size, "%zu.%03zu", number / 1000, number % 1000);
+	else
+		snprintf(buf, size, "%zu", row->type == MILLISECONDS ?
+			 number / 1000 : number);
+}
+
+void vs_config_each(void (*fn)(const struct vs_config_row *row, void *arg),
+		    void *arg)
+{
+	struct vs_config_row out;
+	size_t i;
+
+	for (i = 0; i < ROWS; i++) {
+		out.env = rows[i].env;
+		out.type = type_words[rows[i].type];
+		out.preset = rows[i].preset;
+		out.help = rows[i].help;
+		out.source = sources[i];
+		print_value(&rows[i], out.value, sizeof(out.value));
+		fn(&out, arg);
+	}
 }

@@ -21,6 +21,7 @@ struct vs_config {
 	const char *tag;	/* "" : untagged allocations stay native */
 	const char *tags;
 	const char *signals;
+	const char *mark_signal;
 	size_t timeout_ms;
 	size_t host_limit;	/* bytes, 0: what the machine has available */
 	size_t threads;		/* 0: from the machine */
@@ -31,10 +32,27 @@ extern struct vs_config vs_config;
 /* Read the environment; idempotent.  False: switched off for this program. */
 bool vs_config_read(void);
 
-/* Call @fn for each row: environment name, type, default, help. */
-void vs_config_each(void (*fn)(const char *env, const char *type,
-			       const char *preset, const char *help,
-			       void *arg), void *arg);
+/* A line in the log for each setting that was wrong; once it is open. */
+void vs_config_say_rejected(void);
+
+/* One row, with the value in use and where it comes from. */
+struct vs_config_row {
+	const char *env;
+	const char *type;
+	const char *preset;
+	const char *help;
+	char value[1024];	/* as it would be written in the environment */
+	const char *source;	/* "default", "environment", or "rejected" when
+				   the environment had a wrong one */
+};
+
+/* Call @fn for each row; after vs_config_read. */
+void vs_config_each(void (*fn)(const struct vs_config_row *row, void *arg),
+		    void *arg);
+
+/* The text of a setting is not what its owner can use: from here on it counts
+ * as rejected, and @in_use, a constant, stands in its place. */
+void vs_config_reject(const char *env, const char *in_use);
 
 /* Parse "64G", "512M", "4096"; false and *out untouched on bad text. */
 bool vs_config_bytes(const char *text, size_t *out);

@@ -72,6 +72,7 @@ void vs_client_open(struct vs_client *client, int fd, uint64_t turn)
 	client->ended = false;
 	client->closing = false;
 	client->job = NULL;
+	client->rest = NULL;
 	client->turn = turn;
 	client->in_len = 0;
 	client->out_len = 0;
@@ -91,6 +92,9 @@ static void forget(struct vs_client *client)
 	if (client->job)
 		vs_operation_forget(client->job);
 	client->job = NULL;
+	if (client->rest)
+		vs_operation_forget(client->rest);
+	client->rest = NULL;
 	client->fd = -1;
 }
 
@@ -143,7 +147,9 @@ static void receive(struct vs_client *client)
 /* Carry out the request at the start of the input; false when it has none. */
 static bool take_request(struct vs_client *client, int notify_fd)
 {
-	struct vs_command command = { .notify_fd = notify_fd };
+	struct vs_command command = {
+		.notify_fd = notify_fd, .rest = client->rest,
+	};
 	struct vs_text text = output(client);
 	int len = vs_command_scan(client->in, client->in_len, &text);
 
@@ -152,6 +158,8 @@ static bool take_request(struct vs_client *client, int notify_fd)
 		client->in_len -= len;
 		memmove(client->in, client->in + len, client->in_len);
 		client->job = command.job;
+		client->rest = command.rest;
+		client->rests = command.rests;
 		client->progress = command.progress;
 		client->progress_at = vs_lock_now() + PROGRESS_SECONDS;
 	} else if (len < 0) {
@@ -176,7 +184,10 @@ static bool settle(struct vs_client *client)
 
 	if (!vs_operation_done(client->job, &reply))
 		return false;
-	vs_operation_forget(client->job);
+	if (client->rests && !reply.status)
+		client->rest = client->job;
+	else
+		vs_operation_forget(client->job);
 	client->job = NULL;
 	text = output(client);
 	vs_reply_write(&text, &reply);

@@ -21,7 +21,9 @@ struct vs_client {
 	bool ended;		/* it sends no more, but may still read */
 	bool closing;		/* closed when the output is out */
 	bool progress;
+	bool rests;		/* the operation is a quiesce */
 	struct vs_job *job;	/* its operation; NULL: none */
+	struct vs_job *rest;	/* its quiesce that is done; NULL: none */
 	double progress_at;	/* when the next progress line is due */
 	uint64_t turn;		/* when it was last heard of */
 	size_t in_len;
@@ -34,7 +36,7 @@ struct vs_client {
 /* Take @fd over; a peer that may not ask gets one answer and is closed. */
 void vs_client_open(struct vs_client *client, int fd, uint64_t turn);
 
-/* Close; an operation that it waits for goes on. */
+/* Close; an operation that it waits for goes on, but a quiesce ends. */
 void vs_client_close(struct vs_client *client);
 
 /* What to poll for, and what to do about it. */

@@ -14,6 +14,8 @@
 #define VERSION "1"
 #define PAIRS_MAX 16
 #define DAY_MS (24u * 60 * 60 * 1000)
+#define LEASE_MS 60000u
+#define LEASE_MAX_MS 600000u
 
 struct pair {
 	const char *key;
@@ -39,15 +41,30 @@ static void run_sleep(const struct form *form, struct vs_command *command,
 		      struct vs_text *answer);
 static void run_wake(const struct form *form, struct vs_command *command,
 		     struct vs_text *answer);
+static void run_pause(const struct form *form, struct vs_command *command,
+		      struct vs_text *answer);
+static void run_resume(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer);
+static void run_quiesce(const struct form *form, struct vs_command *command,
+			struct vs_text *answer);
+static void run_cancel(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer);
 static void run_tag(const struct form *form, struct vs_command *command,
 		    struct vs_text *answer);
+static void run_config(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer);
 
 static const struct verb verbs[] = {
 	{ "status", "", run_status },
-	{ "sleep", "level tags timeout-ms discard-all force hold progress",
-	  run_sleep },
+	{ "sleep", "level tags timeout-ms discard-all force hold dry-run "
+	  "progress", run_sleep },
 	{ "wake", "tags wait-ms hold progress", run_wake },
+	{ "pause", "timeout-ms progress", run_pause },
+	{ "resume", "", run_resume },
+	{ "quiesce", "timeout-ms lease-ms steady step progress", run_quiesce },
+	{ "cancel", "", run_cancel },
 	{ "tag", "name clear", run_tag },
+	{ "config", "", run_config },
 };
 
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
@@ -259,14 +276,29 @@ static bool read_tags(const struct form *form, struct vs_request *request,
 	return true;
 }
 
-static void submit(const struct vs_request *request,
-		   struct vs_command *command, struct vs_text *answer)
+/* The program is not kept at rest for this client any more. */
+static void let_go(struct vs_command *command)
 {
+	if (command->rest)
+		vs_operation_forget(command->rest);
+	command->rest = NULL;
+}
+
+static void submit(struct vs_request *request, struct vs_command *command,
+		   struct vs_text *answer)
+{
+	bool sleeps = request->verb == VS_VERB_SLEEP && !request->dry_run;
 	struct vs_why why = { 0 };
 
+	if (sleeps || request->verb == VS_VERB_PAUSE || request->step)
+		request->rest = command->rest;
+	else if (!request->dry_run)
+		let_go(command);
 	command->job = vs_operation_submit(request, command->notify_fd, &why);
 	if (!command->job)
 		answer_now(answer, why.status, &why);
+	if (!request->dry_run)
+		let_go(command);
 }
 
 static void run_status(const struct form *form, struct vs_command *command,
@@ -292,6 +324,7 @@ static void run_sleep(const struct form *form, struct vs_command *command,
 	    !read_flag(form, "discard-all", &request.discard_all, answer) ||
 	    !read_flag(form, "force", &request.force, answer) ||
 	    !read_choice(form, "hold", &request.hold, answer) ||
+	    !read_flag(form, "dry-run", &request.dry_run, answer) ||
 	    !read_flag(form, "progress", &command->progress, answer) ||
 	    !read_tags(form, &request, answer))
 		return;
@@ -314,6 +347,76 @@ static void run_wake(const struct form *form, struct vs_command *command,
 	submit(&request, command, answer);
 }
 
+static void run_pause(const struct form *form, struct vs_command *command,
+		      struct vs_text *answer)
+{
+	struct vs_request request;
+
+	vs_command_preset(VS_VERB_PAUSE, &request);
+	if (!read_number(form, "timeout-ms", 1, DAY_MS, &request.timeout_ms,
+			 answer) ||
+	    !read_flag(form, "progress", &command->progress, answer))
+		return;
+	submit(&request, command, answer);
+}
+
+static void run_resume(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer)
+{
+	struct vs_why why = { 0 };
+
+	(void)form;
+	let_go(command);
+	vs_operation_resume();
+	answer_now(answer, VS_OK, &why);
+}
+
+static void run_quiesce(const struct form *form, struct vs_command *command,
+			struct vs_text *answer)
+{
+	struct vs_request request;
+
+	vs_command_preset(VS_VERB_QUIESCE, &request);
+	if (!read_number(form, "timeout-ms", 1, DAY_MS, &request.timeout_ms,
+			 answer) ||
+	    !read_number(form, "lease-ms", 1, LEASE_MAX_MS, &request.lease_ms,
+			 answer) ||
+	    !read_flag(form, "steady", &request.steady, answer) ||
+	    !read_flag(form, "step", &request.step, answer) ||
+	    !read_flag(form, "progress", &command->progress, answer))
+		return;
+	submit(&request, command, answer);
+	command->rests = true;
+}
+
+static void run_cancel(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer)
+{
+	struct vs_reply reply;
+	int count;
+
+	(void)form;
+	let_go(command);
+	count = vs_operation_cancel();
+	vs_operation_status(&reply);
+	vs_reply_cancelled(answer, count, &reply);
+}
+
+static void add_setting(const struct vs_config_row *row, void *answer)
+{
+	vs_reply_setting(answer, row);
+}
+
+static void run_config(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer)
+{
+	(void)form;
+	let_go(command);
+	vs_reply_add(answer, "status=ok\n");
+	vs_config_each(add_setting, answer);
+	vs_reply_add(answer, "\n");
+}
+
 static void run_tag(const struct form *form, struct vs_command *command,
 		    struct vs_text *answer)
 {
@@ -321,13 +424,13 @@ static void run_tag(const struct form *form, struct vs_command *command,
 	struct vs_why why = { 0 };
 	bool clear = false;
 
-	(void)command;
 	if (!read_flag(form, "clear", &clear, answer))
 		return;
 	if (!name == !clear) {
 		bad(answer, "tag takes either name=NAME or clear=yes");
 		return;
 	}
+	let_go(command);
 	answer_now(answer, vs_tag_mark(name, &why), &why);
 }
 
@@ -337,6 +440,7 @@ void vs_command_run(char *text, size_t len, struct vs_command *command,
 	struct form form = { 0 };
 
 	command->job = NULL;
+	command->rests = false;
 	command->progress = false;
 	if (parse(text, len, &form, answer))
 		form.verb->run(&form, command, answer);
@@ -349,5 +453,6 @@ void vs_command_preset(enum vs_verb verb, struct vs_request *request)
 	request->level = 1;
 	request->all_tags = true;
 	request->timeout_ms = (unsigned)vs_config.timeout_ms;
+	request->lease_ms = LEASE_MS;
 	request->hold = VS_DEFAULT;
 }

@@ -26,7 +26,10 @@ int vs_command_scan(const char *text, size_t len, struct vs_text *answer);
 
 struct vs_command {
 	int notify_fd;		/* in: told when the job ends */
+	struct vs_job *rest;	/* in and out: the client's quiesce that is
+				   done; NULL once it is let go or taken */
 	struct vs_job *job;	/* out: it has the answer; NULL: answered */
+	bool rests;		/* out: the job is a quiesce */
 	bool progress;		/* out: progress lines are wanted */
 };
 

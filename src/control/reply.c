@@ -31,10 +31,14 @@ static const struct field now_fields[] = {
 	{ NULL, 0 }
 };
 
-static const struct field last_fields[] = {
+static const struct field released_fields[] = {
 	FIELD("released-bytes", last.released_bytes),
 	FIELD("restored-bytes", last.restored_bytes),
 	FIELD("kept-bytes", last.kept_bytes),
+	{ NULL, 0 }
+};
+
+static const struct field last_fields[] = {
 	FIELD("copied-bytes", last.copied_bytes),
 	FIELD("pageable-bytes", last.pageable_bytes),
 	FIELD("lost-bytes", last.lost_bytes),
@@ -65,7 +69,7 @@ void vs_reply_add(struct vs_text *text, const char *format, ...)
 /* A line of its own, whatever bytes @value has. */
 static void add_line(struct vs_text *text, const char *key, const char *value)
 {
-	char line[512];
+	char line[1200];
 	size_t i;
 
 	for (i = 0; value[i] && i < sizeof(line) - 1; i++)
@@ -135,14 +139,28 @@ static void add_holds(struct vs_text *text, unsigned holds)
 	vs_reply_add(text, "\n");
 }
 
+static void add_kept(struct vs_text *text, const struct vs_ledger_last *last)
+{
+	char line[sizeof(last->kept[0].why) + 32];
+	int i;
+
+	for (i = 0; i < VS_KEPT_MAX && last->kept[i].bytes; i++) {
+		snprintf(line, sizeof(line), "%" PRIu64 " %s",
+			 last->kept[i].bytes, last->kept[i].why);
+		add_line(text, "kept", line);
+	}
+	if (last->kept[0].bytes)
+		add_line(text, "kept-why", last->kept[0].why);
+}
+
 static void add_last(struct vs_text *text, const struct vs_ledger *ledger)
 {
 	const struct vs_ledger_last *last = &ledger->last;
 	double copying = last->seconds - last->drain_seconds;
 
+	add_fields(text, ledger, released_fields);
+	add_kept(text, last);
 	add_fields(text, ledger, last_fields);
-	if (last->kept_why[0])
-		add_line(text, "kept-why", last->kept_why);
 	add_decimal(text, "seconds", last->seconds, 3);
 	add_decimal(text, "drain-seconds", last->drain_seconds, 3);
 	if (last->copied_bytes && copying > 0)
@@ -192,14 +210,20 @@ static void add_tag(struct vs_text *text, const struct vs_ledger_tag *tag)
 		     tag->host_bytes, tag->lost_bytes);
 }
 
-void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
+static void add_device(struct vs_text *text,
+		       const struct vs_ledger_device *device)
 {
-	const struct vs_ledger *ledger = &reply->ledger;
+	vs_reply_add(text, "device=%d uuid=%s bus=%s vmm=%s contexts=%d"
+		     " resident-bytes=%" PRIu64 " evicted-bytes=%" PRIu64 "\n",
+		     device->device, device->uuid, device->bus,
+		     device->vmm ? "yes" : "no", device->contexts,
+		     device->resident_bytes, device->evicted_bytes);
+}
+
+static void add_ledger(struct vs_text *text, const struct vs_ledger *ledger)
+{
 	int i;
 
-	vs_reply_add(text, "status=%s\n", vs_why_word(reply->status));
-	if (reply->status)
-		add_line(text, "message", reply->why.text);
 	vs_reply_add(text, "state=%s\n", vs_ledger_state_word(ledger->state));
 	add_fields(text, ledger, now_fields);
 	add_unmanaged(text, ledger);
@@ -207,11 +231,55 @@ void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
 	vs_reply_add(text, "held-calls=%" PRIu64 "\nheld-now=%u\n",
 		     ledger->held_calls, ledger->held_now);
 	add_holds(text, ledger->holds);
+	vs_reply_add(text, "paused=%s\n",
+		     ledger->holds & VS_HOLD_OPERATOR ? "yes" : "no");
 	add_troubles(text, ledger);
 	add_process(text);
 	for (i = 0; i < ledger->tags_count; i++)
 		add_tag(text, &ledger->tags[i]);
+	for (i = 0; i < ledger->devices_count; i++)
+		add_device(text, &ledger->devices[i]);
+}
+
+static void add_outlook(struct vs_text *text, const struct vs_outlook *outlook)
+{
+	int i;
+
+	vs_reply_add(text, "would-release-bytes=%" PRIu64
+		     "\nwould-keep-bytes=%" PRIu64 "\nhost-needed-bytes=%"
+		     PRIu64 "\nhost-available-bytes=%" PRIu64 "\n",
+		     outlook->release_bytes, outlook->keep_bytes,
+		     outlook->host_bytes, outlook->host_available);
+	for (i = 0; i < outlook->obstacle_count; i++)
+		add_line(text, "obstacle", outlook->obstacles[i]);
+}
+
+void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
+{
+	vs_reply_add(text, "status=%s\n", vs_why_word(reply->status));
+	if (reply->status)
+		add_line(text, "message", reply->why.text);
+	add_ledger(text, &reply->ledger);
+	if (reply->outlook.filled)
+		add_outlook(text, &reply->outlook);
 	vs_reply_add(text, "\n");
+}
+
+void vs_reply_cancelled(struct vs_text *text, int count,
+			const struct vs_reply *reply)
+{
+	vs_reply_add(text, "status=ok\ncancelled=%d\n", count);
+	add_ledger(text, &reply->ledger);
+	vs_reply_add(text, "\n");
+}
+
+void vs_reply_setting(struct vs_text *text, const struct vs_config_row *row)
+{
+	char line[sizeof(row->value) + 64];
+
+	snprintf(line, sizeof(line), "%s source=%s value=%s", row->env,
+		 row->source, row->value);
+	add_line(text, "setting", line);
 }
 
 void vs_reply_error(struct vs_text *text, const char *word,

@@ -11,11 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/config.h"
 #include "base/why.h"
 #include "sleep/operation.h"
 
-/* Room for the longest answer: every tag with the longest name. */
-#define VS_REPLY_MAX 32768
+/* Room for the longest answer: every tag with the longest name, and the
+ * devices. */
+#define VS_REPLY_MAX 40960
 
 /* Text that grows in a buffer; what does not fit is left out. */
 struct vs_text {
@@ -35,6 +37,13 @@ void vs_reply_write(struct vs_text *text, const struct vs_reply *reply);
 void vs_reply_error(struct vs_text *text, const char *word,
 		    const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* The ledger after a cancel that took @count requests back. */
+void vs_reply_cancelled(struct vs_text *text, int count,
+			const struct vs_reply *reply);
+
+/* A line of the answer to config. */
+void vs_reply_setting(struct vs_text *text, const struct vs_config_row *row);
 
 void vs_reply_progress(struct vs_text *text,
 		       const struct vs_progress *progress);

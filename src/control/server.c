@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "control/client.h"
 #include "control/command.h"
+#include "control/signal.h"
 #include "control/socket.h"
 
 #include <errno.h>
@@ -40,26 +41,38 @@ static struct vs_client clients[CLIENTS];
 static uint64_t turn;
 static double accept_at;
 
-static const char poke_letters[] = {
-	[VS_VERB_SLEEP] = 's',
-	[VS_VERB_WAKE] = 'w',
-};
-#define POKE_STOP 'q'
+enum poke_kind { POKE_VERB, POKE_MARK, POKE_GIVEN, POKE_STOP };
 
-static void poke(char letter)
+struct poke {
+	int kind;
+	int value;
+};
+
+static void poke(enum poke_kind kind, int value)
 {
+	struct poke one = { .kind = kind, .value = value };
 	int saved = errno;
 	int fd = atomic_load_explicit(&poke_out, memory_order_relaxed);
 
 	/* A full pipe holds thousands of requests that say the same. */
-	if (fd >= 0 && write(fd, &letter, 1) < 0)
+	if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
 		errno = saved;
 	errno = saved;
 }
 
 void vs_server_poke(enum vs_verb verb)
 {
-	poke(poke_letters[verb]);
+	poke(POKE_VERB, verb);
+}
+
+void vs_server_poke_mark(int n)
+{
+	poke(POKE_MARK, n);
+}
+
+void vs_server_poke_given(int number)
+{
+	poke(POKE_GIVEN, number);
 }
 
 /* Nobody waits for what a signal asked for: the ledger keeps its error. */
@@ -73,25 +86,51 @@ static void submit(enum vs_verb verb)
 	job = vs_operation_submit(&request, -1, &why);
 	if (job)
 		vs_operation_forget(job);
+	else
+		vs_ledger_failed(&why);
+	vs_log_debug("a signal asked for a %s",
+		     verb == VS_VERB_SLEEP ? "sleep" : "wake");
+}
+
+static void mark(int n)
+{
+	struct vs_why why = { 0 };
+
+	if (!vs_tag_mark_nth(n, &why))
+		return;
+	vs_log_warn("%s; it stays as it was", why.text);
+	vs_ledger_failed(&why);
 }
 
 /* False when the thread shall end. */
 static bool take_pokes(void)
 {
-	char letters[64];
-	ssize_t n = read(poke_in, letters, sizeof(letters));
+	struct poke pokes[64];
+	ssize_t n = read(poke_in, pokes, sizeof(pokes));
 	ssize_t i;
 
-	for (i = 0; i < n; i++) {
-		if (letters[i] == POKE_STOP)
+	/* A write of so few bytes is whole or not there. */
+	for (i = 0; i < n / (ssize_t)sizeof(pokes[0]); i++) {
+		if (pokes[i].kind == POKE_STOP)
 			return false;
-		submit(letters[i] == poke_letters[VS_VERB_SLEEP] ?
-		       VS_VERB_SLEEP : VS_VERB_WAKE);
+		if (pokes[i].kind == POKE_MARK)
+			mark(pokes[i].value);
+		else if (pokes[i].kind == POKE_GIVEN)
+			vs_signal_tell_given(pokes[i].value);
+		else
+			submit((enum vs_verb)pokes[i].value);
 	}
 	return true;
 }
 
-/* A free slot; else that of the client which has been silent the longest. */
+/* The program is kept at rest for it: not when its lease is over. */
+static bool rests(const struct vs_client *client)
+{
+	return client->rest && vs_operation_rests(client->rest);
+}
+
+/* A free slot; else that of the client which has been silent the longest and
+ * for which nothing is done. */
 static struct vs_client *find_slot(void)
 {
 	struct vs_client *oldest = NULL;
@@ -100,7 +139,7 @@ static struct vs_client *find_slot(void)
 	for (i = 0; i < CLIENTS; i++) {
 		if (clients[i].fd < 0)
 			return &clients[i];
-		if (!clients[i].job &&
+		if (!clients[i].job && !rests(&clients[i]) &&
 		    (!oldest || clients[i].turn < oldest->turn))
 			oldest = &clients[i];
 	}
@@ -323,7 +362,7 @@ void vs_server_stop(void)
 	}
 	if (socket_path[0])
 		unlink(socket_path);
-	poke(POKE_STOP);
+	poke(POKE_STOP, 0);
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += JOIN_SECONDS;
 	/* A thread that does not end still uses its descriptors. */

@@ -22,4 +22,9 @@ void vs_server_stop(void);
 /* Ask for what a signal asks for.  Async-signal-safe; keeps errno. */
 void vs_server_poke(enum vs_verb verb);
 
+/* The same for the marker's number, and for the line that says that the
+ * program has taken a signal over.  All pokes keep their order. */
+void vs_server_poke_mark(int n);
+void vs_server_poke_given(int number);
+
 #endif

@@ -25,14 +25,18 @@ void vs_exit_now(void)
 	struct vs_reply reply;
 	bool failed = false;
 
-	if (!vs_gate_mine())
+	if (!vs_gate_own_process())
 		return;
 	/* From here on a sleep that has not shut the gate yet cannot; one that
 	 * has shows in the state. */
 	vs_gate_close();
 	vs_operation_status(&reply);
 	if (reply.ledger.state != VS_AWAKE) {
-		vs_operation_run(&wake, EXIT_WAKE, &reply);
+		/* No wake ends a pause that drains. */
+		vs_operation_cancel();
+		do {
+			vs_operation_run(&wake, EXIT_WAKE, &reply);
+		} while (reply.status == VS_CANCELLED);
 		/* A lost context is the program's own trouble. */
 		failed = reply.status && reply.status != VS_FAILED;
 		if (failed)

@@ -10,8 +10,9 @@
 #ifndef VS_SLEEP_EXIT_H
 #define VS_SLEEP_EXIT_H
 
-/* Wake, and open the gate for good; at once when nothing sleeps.  At most 30
- * seconds; failing that the gate opens and submissions are refused. */
+/* Wake, and open the gate for good; at once when nothing sleeps, for a pause
+ * does not hold an exit.  At most 30 seconds; failing that the gate opens and
+ * submissions are refused. */
 void vs_exit_now(void);
 
 /* Register the handler in front of all others; take it back. */

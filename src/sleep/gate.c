@@ -3,10 +3,11 @@
 
 #include "sleep/gate.h"
 #include "base/lock.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,13 +23,22 @@ void (*vs_gate_on_cold)(void);
 
 static struct vs_lock gate_lock = VS_LOCK(VS_RANK_GATE);
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
 static pthread_key_t record_key;
 static pid_t owner;
+static bool wiped;		/* a forked child finds the page so */
+
+/* Shared by all threads that get no record of their own; each counts how deep
+ * it is itself, and stands here once. */
+static struct vs_gate_thread spare = { .tid = -1 };
+static _Thread_local int spare_depth
+	__attribute__((tls_model("initial-exec")));
 
 /* under gate_lock */
-static struct vs_gate_thread *records;	/* mapped, never freed */
+static struct vs_gate_thread *records = &spare;	/* never freed */
 static unsigned holds;
 static bool closing, exiting, refusing;
+static bool ticket;		/* one call may pass the shut gate */
 static uint64_t held_total;
 static unsigned held_now;
 
@@ -58,7 +68,8 @@ static void child_forgets(void)
 /*
  * Without MADV_WIPEONFORK a child of a raw clone is told by its pid, and
  * without membarrier entering takes a fence: both on the slow path, which the
- * flag then makes every call take.
+ * flag then makes every call take.  An emulator may take the advice and not
+ * follow it, so the fork handler is there in any case.
  */
 enum vs_status vs_gate_start(struct vs_why *why)
 {
@@ -74,13 +85,18 @@ enum vs_status vs_gate_start(struct vs_why *why)
 		munmap(page, size);
 		return vs_why_set(why, VS_FAILED, "gate: no thread key");
 	}
-	if (madvise(page, size, MADV_WIPEONFORK)) {
+	wiped = !madvise(page, size, MADV_WIPEONFORK);
+	if (!wiped)
 		flag = VS_GATE_FENCE;
-		pthread_atfork(NULL, NULL, child_forgets);
+	if (pthread_atfork(NULL, NULL, child_forgets) && !wiped) {
+		pthread_key_delete(record_key);
+		munmap(page, size);
+		return vs_why_set(why, VS_FAILED, "gate: no fork handler");
 	}
 	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
 		flag = VS_GATE_FENCE;
 	vs_lock_cond_init(&opened);
+	vs_lock_cond_init(&stepped);
 	owner = getpid();
 	atomic_store(&page->flag, flag);
 	atomic_store(&page->mine, 1);
@@ -128,58 +144,101 @@ static struct vs_gate_thread *own_record(void)
 		r = NULL;
 	}
 	vs_gate_self = r;
-	return r;
+	return r ? r : &spare;
 }
 
-/* Wait until nothing holds the gate; false when calls are to be refused. */
-static bool wait_open(void)
+/* False, and outside again, while the gate is shut; @allowed: all the same. */
+static bool step_in(struct vs_gate_thread *r, const struct vs_gate_page *page,
+		    const char *call, bool allowed)
 {
-	bool go;
+	bool shared = r == &spare;
+	int depth = atomic_fetch_add(&r->depth, 1);
+
+	if (!allowed && (shared || !depth) &&
+	    atomic_load(&page->flag) & VS_GATE_SHUT) {
+		atomic_fetch_sub(&r->depth, 1);
+		return false;
+	}
+	if (shared) {
+		spare_depth = 1;
+		atomic_store(&r->tid, (pid_t)syscall(SYS_gettid));
+	}
+	if (shared || !depth)
+		atomic_store(&r->call, call);
+	return true;
+}
+
+enum pass { AGAIN, INSIDE, REFUSED };
+
+/* Wait until nothing holds the gate, or this call may pass all the same.  A
+ * call counts once, however often the gate opens and shuts meanwhile. */
+static enum pass wait_open(struct vs_gate_thread *r, const char *call,
+			   bool *counted)
+{
+	enum pass pass = AGAIN;
 
 	vs_lock_take(&gate_lock);
 	if (holds && !exiting) {
-		held_total++;
+		held_total += !*counted;
+		*counted = true;
 		held_now++;
-		while (holds && !exiting)
+		while (holds && !exiting &&
+		       !(ticket && holds == VS_HOLD_OPERATION))
 			vs_lock_wait(&gate_lock, &opened, 0);
 		held_now--;
 	}
-	go = !refusing;
+	if (ticket && holds == VS_HOLD_OPERATION && !exiting) {
+		ticket = false;
+		step_in(r, vs_gate_current(), call, true);
+		pthread_cond_broadcast(&stepped);
+		pass = INSIDE;
+	}
+	if (refusing)
+		pass = REFUSED;
 	vs_lock_drop(&gate_lock);
-	return go;
+	return pass;
+}
+
+/* It may be one that shares our memory, as that of vfork: then nothing of the
+ * parent's changes, and what vs_gate_leave takes off is put on. */
+static void enter_child(void)
+{
+	if (!wiped)
+		child_forgets();
+	if (vs_gate_self)
+		atomic_fetch_add(&vs_gate_self->depth, 1);
 }
 
 static bool enter(const char *call)
 {
 	struct vs_gate_page *page = vs_gate_current();
 	struct vs_gate_thread *self;
-	int depth;
+	bool counted = false;
+	enum pass pass;
 
 	if (!atomic_load(&page->mine))
 		return true;
+	if (spare_depth) {
+		spare_depth++;
+		return true;
+	}
 	if (getpid() != owner) {
-		child_forgets();
+		enter_child();
 		return true;
 	}
 	self = own_record();
-	if (!self) {
-		vs_log_error("no memory for a thread's record: %s is not held",
-			     call);
-		return true;
+	while (!step_in(self, page, call, false)) {
+		pass = wait_open(self, call, &counted);
+		if (pass != AGAIN)
+			return pass == INSIDE;
 	}
-	for (;;) {
-		depth = atomic_load(&self->depth);
-		atomic_store(&self->depth, depth + 1);
-		atomic_thread_fence(memory_order_seq_cst);
-		if (depth || !(atomic_load(&page->flag) & VS_GATE_SHUT)) {
-			if (!depth)
-				atomic_store(&self->call, call);
-			return true;
-		}
-		atomic_store(&self->depth, 0);
-		if (!wait_open())
-			return false;
-	}
+	return true;
+}
+
+void vs_gate_leave_slow(void)
+{
+	if (spare_depth && !--spare_depth)
+		atomic_fetch_sub(&spare.depth, 1);
 }
 
 bool vs_gate_enter_slow(const char *call)
@@ -206,20 +265,30 @@ static const struct vs_gate_thread *somebody_inside(void)
 	return found;
 }
 
-static enum vs_status wait_empty(double deadline, struct vs_why *why)
+bool vs_gate_inside(char *text, size_t size)
 {
-	struct timespec nap = { .tv_nsec = 20000 };
-	const struct vs_gate_thread *r;
+	const struct vs_gate_thread *r = somebody_inside();
 	const char *call;
 
-	while ((r = somebody_inside())) {
-		if (vs_lock_now() >= deadline) {
-			call = atomic_load(&r->call);
-			return vs_why_set(why, VS_BUSY,
-					  "thread %d is inside %s",
-					  (int)atomic_load(&r->tid),
-					  call ? call : "a driver call");
-		}
+	if (!r)
+		return false;
+	call = atomic_load(&r->call);
+	snprintf(text, size, "thread %d is inside %s",
+		 (int)atomic_load(&r->tid), call ? call : "a driver call");
+	return true;
+}
+
+static enum vs_status wait_empty(double deadline, const atomic_bool *cancel,
+				 struct vs_why *why)
+{
+	struct timespec nap = { .tv_nsec = 20000 };
+	char text[128];
+
+	while (vs_gate_inside(text, sizeof(text))) {
+		if (vs_lock_now() >= deadline)
+			return vs_why_set(why, VS_BUSY, "%s", text);
+		if (cancel && atomic_load(cancel))
+			return vs_why_set(why, VS_CANCELLED, "cancelled");
 		nanosleep(&nap, NULL);
 		if (nap.tv_nsec < 500000)
 			nap.tv_nsec *= 2;
@@ -228,7 +297,7 @@ static enum vs_status wait_empty(double deadline, struct vs_why *why)
 }
 
 enum vs_status vs_gate_shut(enum vs_gate_hold hold, double deadline,
-			    struct vs_why *why)
+			    const atomic_bool *cancel, struct vs_why *why)
 {
 	struct vs_gate_page *page = vs_gate_current();
 	enum vs_status st;
@@ -241,12 +310,29 @@ enum vs_status vs_gate_shut(enum vs_gate_hold hold, double deadline,
 	holds |= hold;
 	atomic_fetch_or(&page->flag, VS_GATE_SHUT);
 	vs_lock_drop(&gate_lock);
-	if (!(atomic_load(&page->flag) & VS_GATE_FENCE))
-		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	st = wait_empty(deadline, why);
+	if (!(atomic_load(&page->flag) & VS_GATE_FENCE) &&
+	    membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		st = vs_why_set(why, VS_REFUSED, "the kernel does not take "
+				"membarrier any more: %s", strerror(errno));
+	else
+		st = wait_empty(deadline, cancel, why);
 	if (st)
 		vs_gate_open(hold);
 	return st;
+}
+
+void vs_gate_step(double seconds)
+{
+	double until = vs_lock_now() + seconds;
+
+	vs_lock_take(&gate_lock);
+	ticket = true;
+	pthread_cond_broadcast(&opened);
+	while (ticket && holds == VS_HOLD_OPERATION && !exiting &&
+	       vs_lock_wait(&gate_lock, &stepped, until))
+		;
+	ticket = false;
+	vs_lock_drop(&gate_lock);
 }
 
 void vs_gate_keep(enum vs_gate_hold hold)
@@ -260,7 +346,7 @@ void vs_gate_open(enum vs_gate_hold hold)
 {
 	vs_lock_take(&gate_lock);
 	holds &= ~(unsigned)hold;
-	if (!holds) {
+	if (!holds && !refusing) {
 		atomic_fetch_and(&vs_gate_current()->flag,
 				 ~(uint32_t)VS_GATE_SHUT);
 		pthread_cond_broadcast(&opened);
@@ -278,11 +364,26 @@ unsigned vs_gate_holds(void)
 	return now;
 }
 
+bool vs_gate_own_process(void)
+{
+	return vs_gate_mine() && getpid() == owner;
+}
+
 void vs_gate_close(void)
 {
 	vs_lock_take(&gate_lock);
 	closing = true;
 	vs_lock_drop(&gate_lock);
+}
+
+bool vs_gate_closing(void)
+{
+	bool yes;
+
+	vs_lock_take(&gate_lock);
+	yes = closing;
+	vs_lock_drop(&gate_lock);
+	return yes;
 }
 
 void vs_gate_exit(bool refuse)

@@ -5,7 +5,8 @@
  * Wrapped calls that submit work or touch device memory run between
  * vs_gate_enter and vs_gate_leave.  While the gate is open they write only
  * their thread's own record.  Shutting sets one flag, issues a membarrier and
- * waits until every thread's depth is 0.
+ * waits until every thread's depth is 0.  A thread that can get no record is
+ * counted in one that all such share.
  *
  * The flag and the owner lie in a page that a forked child finds wiped: it
  * reads "open, not ours".  Before the library has started the flag is set, so
@@ -19,6 +20,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -49,6 +51,8 @@ extern _Thread_local struct vs_gate_thread *vs_gate_self
 /* The slow half; false only for a call that must fail with
  * CUDA_ERROR_DEINITIALIZED (the process exits and could not be woken). */
 bool vs_gate_enter_slow(const char *call);
+/* For a thread without a record of its own. */
+void vs_gate_leave_slow(void);
 
 static inline struct vs_gate_page *vs_gate_current(void)
 {
@@ -92,8 +96,10 @@ static inline void vs_gate_leave(void)
 	struct vs_gate_thread *self = vs_gate_self;
 	int depth;
 
-	if (__builtin_expect(!self, 0))
+	if (__builtin_expect(!self, 0)) {
+		vs_gate_leave_slow();
 		return;
+	}
 	depth = atomic_load_explicit(&self->depth, memory_order_relaxed);
 	atomic_store_explicit(&self->depth, depth - 1, memory_order_release);
 }
@@ -127,18 +133,28 @@ enum vs_gate_hold {
 };
 
 /* Add a hold and wait until nobody is inside.  On VS_BUSY the hold is taken
- * off again and @why names the thread and its call.  @deadline: seconds of
- * CLOCK_MONOTONIC. */
+ * off again and @why names the thread and its call; likewise on VS_CANCELLED,
+ * soon after *cancel (NULL: never) is set, and on VS_REFUSED.  @deadline:
+ * seconds of CLOCK_MONOTONIC. */
 enum vs_status vs_gate_shut(enum vs_gate_hold hold, double deadline,
-			    struct vs_why *why);
+			    const atomic_bool *cancel, struct vs_why *why);
+/* Some thread is inside now: @text names it and its call. */
+bool vs_gate_inside(char *text, size_t size);
+/* While VS_HOLD_OPERATION alone keeps the gate shut let one call through; waits
+ * so long for one to come, and not for its end. */
+void vs_gate_step(double seconds);
 /* Add a hold while another one already keeps the gate shut. */
 void vs_gate_keep(enum vs_gate_hold hold);
 /* Take a hold off; opens the gate when it was the last. */
 void vs_gate_open(enum vs_gate_hold hold);
 unsigned vs_gate_holds(void);
 
-/* The process exits: no hold can be added any more. */
+/* The same, but not in a child that shares our memory, as that of vfork. */
+bool vs_gate_own_process(void);
+
+/* The process exits: no hold can be added any more; it has come to that. */
 void vs_gate_close(void);
+bool vs_gate_closing(void);
 
 /* Open for good; @refuse: calls then fail with CUDA_ERROR_DEINITIALIZED. */
 void vs_gate_exit(bool refuse);

@@ -4,12 +4,15 @@
 #include "sleep/ledger.h"
 #include "sleep/gate.h"
 #include "backup/store.h"
+#include "base/context.h"
+#include "base/device.h"
 #include "base/driver.h"
 #include "base/lock.h"
 #include "memory/query.h"
 #include "memory/segment.h"
 #include "memory/vmm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct vs_lock ledger_lock = VS_LOCK(VS_RANK_STATE);
@@ -66,6 +69,67 @@ void vs_ledger_failed(const struct vs_why *why)
 	vs_lock_drop(&ledger_lock);
 }
 
+void vs_ledger_keep(struct vs_ledger_last *result, uint64_t bytes,
+		    const char *why, bool wish)
+{
+	struct vs_ledger_kept *kept = result->kept;
+	int i;
+
+	if (!bytes)
+		return;
+	result->kept_bytes += bytes;
+	for (i = 0; i < VS_KEPT_MAX && kept[i].bytes; i++)
+		if (!strncmp(kept[i].why, why, sizeof(kept[i].why) - 1)) {
+			kept[i].bytes += bytes;
+			return;
+		}
+	if (i == VS_KEPT_MAX) {
+		i--;
+		bytes += kept[i].bytes;
+		why = "other reasons";
+	} else if (!wish) {
+		memmove(kept + 1, kept, (size_t)i * sizeof(*kept));
+		i = 0;
+	}
+	kept[i].bytes = bytes;
+	snprintf(kept[i].why, sizeof(kept[i].why), "%s", why);
+}
+
+static void add_devices(struct vs_ledger *out)
+{
+	struct vs_ledger_device *d;
+	struct vs_device known;
+	int counts[VS_DEVICE_MAX], device;
+
+	vs_context_count_each(counts, VS_DEVICE_MAX);
+	for (device = 0; device < VS_DEVICE_MAX; device++) {
+		if (!counts[device] || out->devices_count == VS_LEDGER_DEVICES)
+			continue;
+		vs_device_read(device, &known);
+		d = &out->devices[out->devices_count++];
+		d->device = device;
+		d->contexts = counts[device];
+		d->vmm = known.vmm && !vs_vmm_refused(device);
+		memcpy(d->uuid, known.uuid, sizeof(d->uuid));
+		memcpy(d->bus, known.bus, sizeof(d->bus));
+	}
+}
+
+static void add_to_device(struct vs_ledger *out, CUdevice device,
+			  const struct vs_chunk *chunk)
+{
+	int i;
+
+	for (i = 0; i < out->devices_count; i++) {
+		if (out->devices[i].device != device)
+			continue;
+		if (chunk->state == VS_CHUNK_RESIDENT)
+			out->devices[i].resident_bytes += chunk->size;
+		if (chunk->state == VS_CHUNK_EVICTED)
+			out->devices[i].evicted_bytes += chunk->size;
+	}
+}
+
 static void add_segment(struct vs_ledger *out, const struct vs_segment *s)
 {
 	struct vs_ledger_tag *t = &out->tags[s->tag];
@@ -74,6 +138,7 @@ static void add_segment(struct vs_ledger *out, const struct vs_segment *s)
 	t->allocations += s->live_count;
 	t->live_bytes += s->live_bytes;
 	for (i = 0; i < s->chunk_count; i++) {
+		add_to_device(out, s->device, &s->chunks[i]);
 		if (s->chunks[i].state == VS_CHUNK_RESIDENT)
 			t->resident_bytes += s->chunks[i].size;
 		if (s->chunks[i].state != VS_CHUNK_EVICTED)
@@ -123,7 +188,7 @@ void vs_ledger_read(struct vs_ledger *out)
 	int tag;
 
 	memset(out, 0, sizeof(*out));
-	add_rest(out);
+	add_devices(out);
 	vs_lock_take(&ledger_lock);
 	out->state = state;
 	out->sequence = sequence;
@@ -136,4 +201,5 @@ void vs_ledger_read(struct vs_ledger *out)
 	for (tag = 0; tag < out->tags_count; tag++)
 		sum_tag(out, tag);
 	vs_lock_drop(&ledger_lock);
+	add_rest(out);	/* holds last: they change before the state does */
 }

@@ -38,17 +38,36 @@ struct vs_ledger_tag {
 	uint64_t lost_bytes;	/* content dropped by the last sleep */
 };
 
+/* Bytes that stayed, by why; what is not policy comes first. */
+#define VS_KEPT_MAX 8
+struct vs_ledger_kept {
+	uint64_t bytes;
+	char why[96];
+};
+
+/* A device that the process has a context on. */
+#define VS_LEDGER_DEVICES 32
+struct vs_ledger_device {
+	int device;		/* the process's own number */
+	char uuid[48];
+	char bus[24];
+	bool vmm;		/* its memory can be managed, as far as known */
+	int contexts;
+	uint64_t resident_bytes;
+	uint64_t evicted_bytes;
+};
+
 /* What the last completed sleep or wake did. */
 struct vs_ledger_last {
 	uint64_t released_bytes;	/* sleep: went back to the device */
 	uint64_t restored_bytes;	/* wake: came back */
-	uint64_t kept_bytes;		/* stayed, and the first reason why */
-	char kept_why[96];
+	uint64_t kept_bytes;		/* stayed; the sum of kept */
+	struct vs_ledger_kept kept[VS_KEPT_MAX];	/* 0 bytes: no more */
 	uint64_t copied_bytes;
 	uint64_t pageable_bytes;	/* backed up without pinning */
 	uint64_t lost_bytes;		/* sleep: content dropped */
 	double seconds;			/* the whole operation */
-	double drain_seconds;		/* of it, until the program was at rest */
+	double drain_seconds;		/* of it, until at rest */
 	struct vs_why error;		/* of the last one that failed */
 };
 
@@ -71,17 +90,25 @@ struct vs_ledger {
 	struct vs_ledger_last last;
 	int tags_count;
 	struct vs_ledger_tag tags[VS_TAG_MAX];
+	int devices_count;
+	struct vs_ledger_device devices[VS_LEDGER_DEVICES];
 };
 
 void vs_ledger_read(struct vs_ledger *out);
 
-/* For transition alone: a state on the way; a completed change; bytes of a
- * tag whose content the last sleep dropped; a request that failed. */
+/* For the operation thread alone: a state on the way; a completed change;
+ * bytes of a tag whose content the last sleep dropped. */
 void vs_ledger_enter(enum vs_state now);
 void vs_ledger_commit(enum vs_state now, vs_tag_set sleeping,
 		      const struct vs_ledger_last *result);
 void vs_ledger_lost(int tag, uint64_t bytes);
+
+/* A request failed, or what a signal asked for; from any thread. */
 void vs_ledger_failed(const struct vs_why *why);
+
+/* Count @bytes as kept for @why; @wish: somebody asked for it. */
+void vs_ledger_keep(struct vs_ledger_last *last, uint64_t bytes,
+		    const char *why, bool wish);
 
 const char *vs_ledger_state_word(enum vs_state state);
 

@@ -95,43 +95,101 @@ static void pin(struct vs_plan *plan, struct vs_segment *s)
 	plan->segments[plan->segment_count++] = s;
 }
 
-static void keep(struct vs_plan *plan, const struct vs_segment *s,
-		 const char *reason, bool wish)
+/* Why a segment stays where it is, or NULL; *wish: somebody asked for it. */
+static const char *why_kept(struct vs_plan *plan, const struct vs_segment *s,
+			    bool *wish)
 {
+	*wish = vs_tag_policy(s->tag) == VS_POLICY_KEEP;
+	if (*wish)
+		return "policy keep";
+	if (s->kept_why)
+		return s->kept_why;
+	return context_of(plan, s) ? NULL : "no context on its device is known";
+}
+
+static bool is_copied(const struct vs_segment *s, const struct vs_chunk *c,
+		      int level)
+{
+	return c->blocks && level == 1 &&
+	       vs_tag_policy(s->tag) == VS_POLICY_OFFLOAD;
+}
+
+static void keep(struct vs_plan *plan, const struct vs_segment *s,
+		 const char *why, bool wish, struct vs_ledger_last *result)
+{
+	uint64_t bytes = 0;
 	size_t i;
 
 	for (i = 0; i < s->chunk_count; i++)
 		if (s->chunks[i].state == VS_CHUNK_RESIDENT)
-			plan->kept_bytes += s->chunks[i].size;
-	if (!plan->kept_why || !wish)
-		plan->kept_why = reason;
-	plan->kept_against_wish |= !wish;
+			bytes += s->chunks[i].size;
+	vs_ledger_keep(result, bytes, why, wish);
+	plan->kept_against_wish |= bytes && !wish;
 }
 
 static void plan_segment_sleep(struct vs_plan *plan, struct vs_segment *s,
-			       int level)
+			       int level, struct vs_ledger_last *result)
 {
-	enum vs_policy policy = vs_tag_policy(s->tag);
+	bool wish;
+	const char *why = why_kept(plan, s, &wish);
 	struct vs_chunk *c;
 
-	if (policy == VS_POLICY_KEEP) {
-		keep(plan, s, "policy keep", true);
-		return;
-	}
-	if (s->kept_why || !context_of(plan, s)) {
-		keep(plan, s, s->kept_why ? s->kept_why :
-		     "no context on its device is known", false);
+	if (why) {
+		keep(plan, s, why, wish, result);
 		return;
 	}
 	pin(plan, s);
 	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
 		if (c->state == VS_CHUNK_RESIDENT)
-			add_step(plan, s, c, c->blocks && level == 1 &&
-				 policy == VS_POLICY_OFFLOAD);
+			add_step(plan, s, c, is_copied(s, c, level));
+}
+
+/* What holds no allocation goes back before a sleep plans; so does what was
+ * freed and is not yet. */
+static bool goes_before(const struct vs_segment *s, const struct vs_chunk *c)
+{
+	return !c->blocks || (!s->part && !s->live_count);
+}
+
+static void weigh_segment(struct vs_plan *plan, const struct vs_segment *s,
+			  int level, struct vs_outlook *out)
+{
+	bool wish;
+	const char *why = why_kept(plan, s, &wish);
+	const struct vs_chunk *c;
+
+	for (c = s->chunks; c < s->chunks + s->chunk_count; c++) {
+		if (c->state != VS_CHUNK_RESIDENT || goes_before(s, c))
+			continue;
+		if (why)
+			out->keep_bytes += c->size;
+		else
+			out->release_bytes += c->size;
+		if (!why && is_copied(s, c, level))
+			out->host_bytes += c->size;
+	}
+}
+
+void vs_plan_weigh(const struct vs_request *request, struct vs_outlook *out)
+{
+	struct vs_plan plan = { .steps = NULL };
+	struct vs_segment *s;
+	size_t i;
+
+	plan.context_count = vs_context_pin_all(plan.contexts, VS_CONTEXT_MAX);
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		if (selected(request, s))
+			weigh_segment(&plan, s, request->level, out);
+	}
+	vs_lock_drop(&vs_segment_lock);
+	vs_plan_drop(&plan);
 }
 
 enum vs_status vs_plan_sleep(struct vs_plan *plan,
 			     const struct vs_request *request,
+			     struct vs_ledger_last *result,
 			     struct vs_why *why)
 {
 	enum vs_status st = begin(plan, request, why);
@@ -144,7 +202,7 @@ enum vs_status vs_plan_sleep(struct vs_plan *plan,
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
 		if (selected(request, s))
-			plan_segment_sleep(plan, s, request->level);
+			plan_segment_sleep(plan, s, request->level, result);
 	}
 	vs_lock_drop(&vs_segment_lock);
 	return VS_OK;

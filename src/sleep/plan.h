@@ -15,6 +15,7 @@ struct vs_step {
 	struct vs_chunk *chunk;
 	CUmemGenericAllocationHandle handle;	/* wake: made, not committed */
 	bool mapped;				/* wake: likewise */
+	bool lacking;				/* wake: failed here */
 	size_t item;		/* index in items; VS_PLAN_NO_ITEM: none */
 };
 
@@ -30,19 +31,23 @@ struct vs_plan {
 	struct vs_context *contexts[VS_CONTEXT_MAX];	/* pinned */
 	int context_count;
 	uint64_t bytes;			/* of all steps */
-	uint64_t kept_bytes;		/* sleep: selected, but stay */
-	const char *kept_why;
-	bool kept_against_wish;		/* a kept one not by policy keep */
+	bool kept_against_wish;		/* sleep: something stays that should
+					   not */
 };
 
 /* The tags that a request is about. */
 vs_tag_set vs_plan_tags(const struct vs_request *request);
 
 /* Resident chunks that @request puts to sleep; items for those to be copied.
- * The gate is shut. */
+ * What is selected, but stays, is counted in @result.  The gate is shut. */
 enum vs_status vs_plan_sleep(struct vs_plan *plan,
 			     const struct vs_request *request,
+			     struct vs_ledger_last *result,
 			     struct vs_why *why);
+
+/* The same in bytes, with the program running: what it would release, keep
+ * and copy. */
+void vs_plan_weigh(const struct vs_request *request, struct vs_outlook *out);
 
 /* Evicted chunks of the request's tags; an item each. */
 enum vs_status vs_plan_wake(struct vs_plan *plan,

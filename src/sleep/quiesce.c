@@ -9,11 +9,14 @@
 #include "base/driver.h"
 #include "base/lock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define FIRST_SLICE 0.05	/* seconds */
 #define POLL 0.0002
+#define STEP_WAIT 0.01	/* for a call to come */
 
 struct drain {
 	struct vs_context *context;	/* pinned: the event dies with it */
@@ -95,13 +98,14 @@ static enum vs_status make_event(struct snapshot *snapshot,
 static enum vs_status record_all(struct snapshot *snapshot,
 				 struct vs_why *why)
 {
+	const struct drain *end = snapshot->drains + snapshot->count;
 	char text[96];
 	struct drain *d;
 	CUresult rc = CUDA_SUCCESS;
 
 	if (!vs_capture_lock_quiet(text, sizeof(text)))
 		return vs_why_set(why, VS_BUSY, "%s", text);
-	for (d = snapshot->drains; d < snapshot->drains + snapshot->count; d++) {
+	for (d = snapshot->drains; d < end; d++) {
 		rc = vs_real.cuCtxRecordEvent(d->context->handle, d->event);
 		if (rc)
 			break;
@@ -150,13 +154,14 @@ static enum vs_status take(struct snapshot *snapshot, struct vs_why *why)
 /* VS_BUSY while something is not done. */
 static enum vs_status look(struct snapshot *snapshot, struct vs_why *why)
 {
+	const struct drain *end = snapshot->drains + snapshot->count;
 	enum vs_status st = VS_OK;
 	struct drain *d;
 	CUresult rc;
 
 	if (!vs_real.cuCtxRecordEvent)
 		return vs_waiter_look(why);
-	for (d = snapshot->drains; d < snapshot->drains + snapshot->count; d++) {
+	for (d = snapshot->drains; d < end; d++) {
 		if (d->done)
 			continue;
 		rc = vs_real.cuEventQuery(d->event);
@@ -189,7 +194,7 @@ static bool cancelled(struct attempt *a, struct vs_why *why)
 {
 	if (!atomic_load(a->cancel))
 		return false;
-	vs_why_set(why, VS_CANCELLED, "cancelled by a wake");
+	vs_why_set(why, VS_CANCELLED, "cancelled");
 	return true;
 }
 
@@ -218,7 +223,7 @@ static enum vs_status try_slice(struct attempt *a, double until,
 	struct snapshot now;
 	enum vs_status st;
 
-	st = vs_gate_shut(VS_HOLD_OPERATION, until, why);
+	st = vs_gate_shut(VS_HOLD_OPERATION, until, a->cancel, why);
 	if (st)
 		return st;
 	st = take(&now, why);
@@ -299,16 +304,87 @@ static enum vs_status run(struct attempt *a, struct vs_why *why)
 	}
 }
 
+static void begin(struct attempt *a, double seconds)
+{
+	a->start = vs_lock_now();
+	a->deadline = a->start + seconds;
+	a->seed = (unsigned)(a->start * 1e6);
+}
+
 enum vs_status vs_quiesce(double seconds, const atomic_bool *cancel,
 			  struct vs_why *why)
 {
 	struct attempt a = { .cancel = cancel };
 	enum vs_status st;
 
-	a.start = vs_lock_now();
-	a.deadline = a.start + seconds;
-	a.seed = (unsigned)(a.start * 1e6);
+	begin(&a, seconds);
 	st = run(&a, why);
 	forget(&a.watched);
 	return st;
+}
+
+enum vs_status vs_quiesce_steady(double seconds, bool step,
+				 const atomic_bool *cancel,
+				 struct vs_why *why)
+{
+	struct attempt a = { .cancel = cancel };
+	enum vs_status st = VS_OK;
+
+	begin(&a, seconds);
+	if (step)
+		vs_gate_step(STEP_WAIT);
+	else
+		st = wait_chance(&a, why);
+	if (!st)
+		st = try_slice(&a, a.deadline, why);
+	if (st)
+		vs_gate_open(VS_HOLD_OPERATION);
+	forget(&a.watched);
+	return st;
+}
+
+static void add_text(char (*texts)[VS_QUIESCE_TEXT], int max, int *count,
+		     const char *text)
+{
+	int i;
+
+	for (i = 0; i < *count; i++)
+		if (!strcmp(texts[i], text))
+			return;
+	if (*count < max)
+		snprintf(texts[(*count)++], sizeof(*texts), "%s", text);
+}
+
+/* An idle device may need a moment to say that it is. */
+#define MOMENT 0.001
+
+enum vs_status vs_quiesce_look(char (*texts)[VS_QUIESCE_TEXT], int max,
+			       int *count, struct vs_why *why)
+{
+	char text[VS_QUIESCE_TEXT];
+	struct snapshot now = { .count = 0 };
+	enum vs_status st;
+	int i;
+
+	*count = 0;
+	if (vs_gate_inside(text, sizeof(text)))
+		add_text(texts, max, count, text);
+	if (!vs_real.cuCtxRecordEvent)
+		return VS_OK;	/* only waiting would tell */
+	st = take(&now, why);
+	if (!st && look(&now, why) == VS_BUSY)
+		nap(MOMENT);
+	if (!st)
+		st = look(&now, why);
+	else if (st == VS_BUSY)
+		add_text(texts, max, count, why->text);
+	for (i = 0; st == VS_BUSY && i < now.count; i++) {
+		if (now.drains[i].done)
+			continue;
+		snprintf(text, sizeof(text), "device %d has queued work",
+			 now.drains[i].context->device);
+		add_text(texts, max, count, text);
+	}
+	forget(&now);
+	return st == VS_BUSY ? VS_OK : st;
 }

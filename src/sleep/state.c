@@ -53,10 +53,31 @@ void vs_state_slept(const struct vs_request *request)
 	slept_all |= request->all_tags;
 }
 
+static bool any_evicted(void)
+{
+	const struct vs_segment *s;
+	bool found = false;
+	size_t i, k;
+
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		for (k = 0; k < s->chunk_count; k++)
+			if (s->chunks[k].state == VS_CHUNK_EVICTED)
+				found = true;
+	}
+	vs_lock_drop(&vs_segment_lock);
+	return found;
+}
+
+/* A tag without memory, put to sleep with all others, wakes with the last one
+ * that has some: else a staged wake would never end the hold. */
 void vs_state_woke(const struct vs_request *request)
 {
 	asleep &= ~vs_plan_tags(request);
 	slept_all = false;
+	if (!any_evicted())
+		asleep = 0;
 }
 
 enum vs_state vs_state_settled(void)

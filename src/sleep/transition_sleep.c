@@ -2,7 +2,6 @@
 #include <config.h>
 
 #include "sleep/transition.h"
-#include "sleep/exit.h"
 #include "sleep/gate.h"
 #include "sleep/ledger.h"
 #include "sleep/plan.h"
@@ -12,9 +11,11 @@
 #include "memory/quarantine.h"
 #include "memory/vmm.h"
 #include "base/driver.h"
+#include "backup/host_pool.h"
 #include "base/log.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static enum vs_status check_hooks(const struct vs_request *r,
 				  struct vs_why *why)
@@ -34,41 +35,37 @@ static enum vs_status check_hooks(const struct vs_request *r,
 static enum vs_status check_levels(const struct vs_request *r,
 				   struct vs_why *why)
 {
-	struct vs_segment *s, *bad = NULL;
+	const struct vs_segment *s;
+	int bad = -1;
 	size_t i;
 
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < vs_segment_count() && r->level == 1; i++) {
 		s = vs_segment_at(i);
 		if (vs_plan_tags(r) >> s->tag & 1 && s->level == 2)
-			bad = s;
+			bad = s->tag;
 	}
 	vs_lock_drop(&vs_segment_lock);
-	if (!bad)
+	if (bad < 0)
 		return VS_OK;
 	return vs_why_set(why, VS_REFUSED, "tag %s sleeps at level 2: its "
 			  "content is gone; wake it first",
-			  vs_tag_name(bad->tag));
+			  vs_tag_name(bad));
 }
 
 static enum vs_status check_sleep(const struct vs_request *r,
 				  struct vs_why *why)
 {
-	enum vs_status st;
+	enum vs_status st = vs_transition_able(why);
 
-	/* With nothing asleep a lost context may since have been replaced. */
-	if (vs_state_settled() != VS_AWAKE && vs_state_dead(why))
-		return VS_FAILED;
+	if (st)
+		return st;
 	if (r->level == 2 && r->all_tags && !r->discard_all &&
 	    !vs_tag_declared())
 		return vs_why_set(why, VS_REFUSED, "level 2 drops the content "
 				  "of every tag: name the tags, declare "
 				  "policies in VSLEEP_TAGS, or say that all "
 				  "may be discarded");
-	if (vs_context_count() > VS_CONTEXT_MAX)
-		return vs_why_set(why, VS_REFUSED, "%d contexts: more than "
-				  "the %d that can be brought to rest",
-				  vs_context_count(), VS_CONTEXT_MAX);
 	st = check_hooks(r, why);
 	return st ? st : check_levels(r, why);
 }
@@ -94,6 +91,42 @@ static bool already(const struct vs_request *r)
 	}
 	vs_lock_drop(&vs_segment_lock);
 	return all;
+}
+
+static void add_obstacle(struct vs_outlook *out, const char *text)
+{
+	if (out->obstacle_count == VS_OBSTACLES_MAX)
+		return;
+	snprintf(out->obstacles[out->obstacle_count++],
+		 sizeof(out->obstacles[0]), "%.*s",
+		 (int)sizeof(out->obstacles[0]) - 1, text);
+}
+
+enum vs_status vs_transition_outlook(const struct vs_request *request,
+				     struct vs_outlook *out,
+				     struct vs_why *why)
+{
+	enum vs_status st = check_sleep(request, why), found;
+	struct vs_why other = { .status = VS_OK };
+	char busy[VS_OBSTACLES_MAX][VS_QUIESCE_TEXT];
+	int i, count = 0;
+
+	memset(out, 0, sizeof(*out));
+	out->filled = true;
+	vs_plan_weigh(request, out);
+	out->host_available = vs_host_pool_budget();
+	if (check_hooks(request, &other))
+		add_obstacle(out, other.text);
+	found = vs_quiesce_look(busy, VS_OBSTACLES_MAX, &count, &other);
+	for (i = 0; i < count; i++)
+		add_obstacle(out, busy[i]);
+	if (!found)
+		found = vs_host_pool_check(out->host_bytes, &other);
+	if (found)
+		add_obstacle(out, other.text);
+	if (!st && found)
+		*why = other;
+	return st ? st : found;
 }
 
 static void drop_backups(struct vs_plan *plan)
@@ -126,9 +159,8 @@ static void evict(struct vs_plan *plan, struct vs_step *step,
 		result->released_bytes += size;
 		return;
 	}
-	result->kept_bytes += size;
-	snprintf(result->kept_why, sizeof(result->kept_why),
-		 "the driver did not release it");
+	vs_ledger_keep(result, size, "the driver did not release it", false);
+	plan->kept_against_wish = true;
 }
 
 static void count_lost(const struct vs_plan *plan,
@@ -185,9 +217,9 @@ static enum vs_status evict_all(struct vs_plan *plan,
 			vs_store_drop(plan->items[step->item].backup);
 			plan->items[step->item].backup = NULL;
 		}
-		result->kept_bytes += step->chunk->size;
-		snprintf(result->kept_why, sizeof(result->kept_why),
-			 "the driver did not unmap it");
+		vs_ledger_keep(result, step->chunk->size,
+			       "the driver did not unmap it", false);
+		plan->kept_against_wish = true;
 	}
 	return VS_OK;
 }
@@ -225,26 +257,80 @@ static void settle_devices(void)
 	vs_vmm_retry();
 }
 
-/* A sleep that leaves what it should have released, or that releases nothing
- * while the program holds memory, shall not look like a success. */
+/* What a sleep that was no full success has said of these tags. */
+static struct {
+	struct vs_why why;
+	vs_tag_set tags;
+} verdict;
+
+/* Of the request's tags. */
+static uint64_t asleep_bytes(const struct vs_ledger *now,
+			     const struct vs_request *r)
+{
+	uint64_t sum = 0;
+	int i;
+
+	for (i = 0; i < now->tags_count; i++)
+		if (vs_plan_tags(r) >> now->tags[i].tag & 1)
+			sum += now->tags[i].evicted_bytes;
+	return sum;
+}
+
+/* Who believes in a success starts the next job on a full device. */
+static enum vs_status judge_bytes(const struct vs_request *r,
+				  struct vs_why *why)
+{
+	struct vs_ledger now;
+	uint64_t gone;
+
+	vs_ledger_read(&now);
+	gone = asleep_bytes(&now, r);
+	if (!gone && (now.unmanaged_bytes || now.resident_bytes))
+		return vs_why_set(why, VS_PARTIAL, "nothing was released: "
+				  "%llu MiB stay, and %llu MiB that vsleep "
+				  "does not manage", (unsigned long long)
+				  (now.resident_bytes >> 20),
+				  (unsigned long long)
+				  (now.unmanaged_bytes >> 20));
+	if (r->all_tags && now.unmanaged_bytes > gone)
+		return vs_why_set(why, VS_PARTIAL, "%llu MiB that vsleep does "
+				  "not manage stay on the device, %llu MiB "
+				  "were released", (unsigned long long)
+				  (now.unmanaged_bytes >> 20),
+				  (unsigned long long)(gone >> 20));
+	return VS_OK;
+}
+
+/* A sleep that leaves what it should have released, or more than it has
+ * released, shall not look like a success; nor when it is asked for again. */
 static enum vs_status judge(const struct vs_plan *plan,
+			    const struct vs_request *r,
 			    const struct vs_ledger_last *result,
 			    struct vs_why *why)
 {
-	size_t unmanaged = vs_unmanaged_total();
+	enum vs_status st;
 
-	if (plan->kept_against_wish || result->kept_bytes > plan->kept_bytes)
-		return vs_why_set(why, VS_PARTIAL, "%llu MiB stay on the "
-				  "device: %s", (unsigned long long)
-				  (result->kept_bytes >> 20),
-				  result->kept_why);
-	if (!result->released_bytes && (unmanaged || result->kept_bytes))
-		return vs_why_set(why, VS_PARTIAL, "nothing was released: "
-				  "%llu MiB are kept, %zu MiB are not managed",
-				  (unsigned long long)
-				  (result->kept_bytes >> 20),
-				  unmanaged >> 20);
-	return VS_OK;
+	if (plan->kept_against_wish)
+		st = vs_why_set(why, VS_PARTIAL, "%llu MiB stay on the "
+				"device: %s", (unsigned long long)
+				(result->kept_bytes >> 20),
+				result->kept[0].why);
+	else
+		st = judge_bytes(r, why);
+	verdict.tags = vs_plan_tags(r);
+	verdict.why.status = st;
+	if (st)
+		verdict.why = *why;
+	return st;
+}
+
+static enum vs_status judged_before(const struct vs_request *r,
+				    struct vs_why *why)
+{
+	if (!(verdict.tags & vs_plan_tags(r)) || !verdict.why.status)
+		return VS_OK;
+	*why = verdict.why;
+	return why->status;
 }
 
 static enum vs_status move_out(const struct vs_request *r,
@@ -255,14 +341,10 @@ static enum vs_status move_out(const struct vs_request *r,
 	struct vs_plan plan;
 	enum vs_status st;
 
-	st = vs_plan_sleep(&plan, r, why);
+	st = vs_plan_sleep(&plan, r, result, why);
 	if (st)
 		return st;
 	vs_transition_phase(t, "copying out", plan.bytes);
-	result->kept_bytes = plan.kept_bytes;
-	if (plan.kept_why)
-		snprintf(result->kept_why, sizeof(result->kept_why), "%s",
-			 plan.kept_why);
 	st = vs_store_save(plan.items, plan.item_count, &t->meter, why);
 	if (!st) {
 		vs_transition_phase(t, "releasing", plan.bytes);
@@ -276,7 +358,7 @@ static enum vs_status move_out(const struct vs_request *r,
 			deepen(&plan);
 		count_lost(&plan, result);
 		result->pageable_bytes = t->meter.pageable;
-		st = judge(&plan, result, why);
+		st = judge(&plan, r, result, why);
 	}
 	vs_plan_drop(&plan);
 	return st;
@@ -294,20 +376,41 @@ static enum vs_status sleep_at_rest(const struct vs_request *r,
 	settle_devices();
 	st = move_out(r, t, result, why);
 	if (st && st != VS_PARTIAL) {
-		vs_ledger_enter(vs_state_settled());
 		vs_gate_open(VS_HOLD_OPERATION);
+		vs_ledger_enter(vs_state_settled());
 		return st;
 	}
 	vs_state_slept(r);
 	result->seconds = vs_lock_now() - start;
-	vs_gate_keep(VS_HOLD_ASLEEP);
-	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
+	if (r->hold != VS_NO)
+		vs_gate_keep(VS_HOLD_ASLEEP);
 	vs_gate_open(VS_HOLD_OPERATION);
+	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
 	vs_log_info("asleep: %llu MiB released, %llu MiB copied, %.3f s",
 		    (unsigned long long)(result->released_bytes >> 20),
 		    (unsigned long long)(result->copied_bytes >> 20),
 		    result->seconds);
 	return st;
+}
+
+static bool held_enough(const struct vs_request *r)
+{
+	return r->hold == VS_NO || vs_gate_holds() & VS_HOLD_ASLEEP;
+}
+
+/* What sleeps already, while the program runs on, is to hold it now. */
+static enum vs_status hold_sleeper(const struct vs_request *r,
+				   struct vs_transition *t,
+				   struct vs_why *why)
+{
+	enum vs_status st = vs_transition_rest(r, t, why);
+
+	if (st)
+		return st;
+	vs_gate_keep(VS_HOLD_ASLEEP);
+	vs_gate_open(VS_HOLD_OPERATION);
+	vs_ledger_enter(vs_state_settled());
+	return judged_before(r, why);
 }
 
 enum vs_status vs_transition_sleep(const struct vs_request *request,
@@ -317,22 +420,18 @@ enum vs_status vs_transition_sleep(const struct vs_request *request,
 	struct vs_ledger_last result = { 0 };
 	double start = vs_lock_now();
 	enum vs_status st;
+	bool done;
 
 	st = check_sleep(request, why);
-	if (st || already(request))
-		return st;
-	vs_transition_phase(t, "draining", 0);
-	vs_exit_arm();
-	vs_ledger_enter(VS_DRAINING);
-	st = vs_quiesce(request->timeout_ms / 1000.0, &t->cancel, why);
-	if (st == VS_FAILED)
-		vs_state_die(why);
-	else if (st)
-		vs_ledger_enter(vs_state_settled());
-	else
-		st = sleep_at_rest(request, t, start, &result, why);
-	if (vs_state_settled() == VS_AWAKE)
-		vs_exit_disarm();
-	return st;
+	done = !st && already(request);
+	if (st || (done && held_enough(request))) {
+		if (request->rest)
+			vs_gate_open(VS_HOLD_OPERATION);
+		return st ? st : judged_before(request, why);
+	}
+	if (done)
+		return hold_sleeper(request, t, why);
+	vs_transition_announce();
+	st = vs_transition_rest(request, t, why);
+	return st ? st : sleep_at_rest(request, t, start, &result, why);
 }
-

@@ -2,7 +2,6 @@
 #include <config.h>
 
 #include "sleep/transition.h"
-#include "sleep/exit.h"
 #include "sleep/gate.h"
 #include "sleep/ledger.h"
 #include "sleep/plan.h"
@@ -78,13 +77,14 @@ static enum vs_status create_all(struct vs_plan *plan, struct vs_why *why)
 				   &step->handle, why);
 		if (st) {
 			step->handle = 0;
+			step->lacking = true;
 			return st;
 		}
 	}
 	return VS_OK;
 }
 
-/* Item n of a wake is that of step n. */
+/* Item n of a wake is that of step n.  On the thread of its device. */
 static enum vs_status map_one(void *arg, size_t index, struct vs_why *why)
 {
 	struct vs_plan *plan = arg;
@@ -94,8 +94,8 @@ static enum vs_status map_one(void *arg, size_t index, struct vs_why *why)
 	st = vs_vmm_map(step->segment->device,
 			step->segment->base + step->chunk->offset,
 			step->chunk->size, step->handle, why);
-	if (!st)
-		step->mapped = true;
+	step->mapped = st == VS_OK;
+	step->lacking = st != VS_OK;
 	return st;
 }
 
@@ -104,7 +104,7 @@ static CUdevice failed_device(const struct vs_plan *plan)
 	size_t i;
 
 	for (i = 0; i < plan->step_count; i++)
-		if (!plan->steps[i].handle || !plan->steps[i].mapped)
+		if (plan->steps[i].lacking)
 			return plan->steps[i].segment->device;
 	return 0;
 }
@@ -115,6 +115,8 @@ static enum vs_status bring_back(struct vs_plan *plan,
 	enum vs_status st;
 
 	st = create_all(plan, why);
+	if (!st && !vs_transition_begin(t))
+		st = vs_why_set(why, VS_CANCELLED, "cancelled");
 	if (!st) {
 		vs_transition_phase(t, "copying in", plan->bytes);
 		st = vs_store_load(plan->items, plan->item_count, map_one,
@@ -184,7 +186,7 @@ static bool contexts_lost(const struct vs_plan *plan)
 static enum vs_status wake_failed(const struct vs_plan *plan,
 				  enum vs_status st, struct vs_why *why)
 {
-	if (st != VS_NOMEM && contexts_lost(plan)) {
+	if (st != VS_NOMEM && st != VS_CANCELLED && contexts_lost(plan)) {
 		why->status = VS_FAILED;
 		vs_log_error("still asleep, and for good: %s", why->text);
 		vs_state_die(why);
@@ -199,9 +201,9 @@ static void wake_done(const struct vs_request *r, double start,
 {
 	vs_state_woke(r);
 	result->seconds = vs_lock_now() - start;
-	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
 	if (vs_state_settled() == VS_AWAKE || r->hold == VS_NO)
 		vs_gate_open(VS_HOLD_ASLEEP);
+	vs_ledger_commit(vs_state_settled(), vs_state_asleep(), result);
 	vs_log_info("%s: %llu MiB restored, %.3f s",
 		    vs_ledger_state_word(vs_state_settled()),
 		    (unsigned long long)(result->restored_bytes >> 20),
@@ -220,6 +222,8 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 	if (vs_state_dead(why))
 		return VS_FAILED;
 	if (!vs_state_touches(request)) {
+		if (!vs_transition_begin(t))
+			return VS_CANCELLED;
 		if (request->hold == VS_NO)
 			vs_gate_open(VS_HOLD_ASLEEP);
 		return VS_OK;
@@ -238,8 +242,6 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 		wake_done(request, start, &result);
 	}
 	vs_plan_drop(&plan);
-	if (vs_state_settled() == VS_AWAKE)
-		vs_exit_disarm();
 	return st;
 }
 

@@ -2,8 +2,10 @@
 /*
  * raw - put stdin, byte for byte, on the socket that is named; then "sent" on
  * stderr, and on stdout what comes back, up to the end or to as many empty
- * lines as the second argument says (1).
+ * lines as the second argument says (1).  With "-" for it both go on side by
+ * side, until one side ends.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,27 @@ static void get(int fd, int answers)
 	}
 }
 
+/* False at the end of what is to be passed on. */
+static int pass(int from, int to)
+{
+	char buf[65536];
+	ssize_t len = read(from, buf, sizeof(buf));
+
+	return len > 0 && write(to, buf, (size_t)len) == len;
+}
+
+static void converse(int fd)
+{
+	struct pollfd ends[] = {
+		{ .fd = 0, .events = POLLIN }, { .fd = fd, .events = POLLIN },
+	};
+
+	while (poll(ends, 2, -1) > 0)
+		if ((ends[0].revents && !pass(0, fd)) ||
+		    (ends[1].revents && !pass(fd, 1)))
+			return;
+}
+
 int main(int argc, char **argv)
 {
 	int fd;
@@ -57,6 +80,10 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	fd = reach(argv[1]);
+	if (argc > 2 && !strcmp(argv[2], "-")) {
+		converse(fd);
+		return 0;
+	}
 	put(fd);
 	fprintf(stderr, "sent\n");
 	get(fd, argc > 2 ? atoi(argv[2]) : 1);

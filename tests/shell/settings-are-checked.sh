@@ -73,9 +73,24 @@ for value in USR1 USR1,USR1 HUP,TERM USR1,USR2,HUP RTMIN+1,RTMIN+99; do
 	kill -s USR1 "${PID[s]}"
 	end s $((128 + $(kill -l USR1)))
 done
+for value in USR1 USR2 HUP 39 RTMIN+99; do
+	wrong VSLEEP_MARK_SIGNAL $value "=$value: must be none or one of USR1,\
+ USR2 * no signal sets the marker"
+done
 for setting in $settings; do
 	matches "the settings tried" "* $setting *" "$tried "
 done
+
+# what is wrong is said where VSLEEP_LOG has it
+puppet l VSLEEP_LOG="$WORK/wrong.log" VSLEEP_TIMEOUT=soon VSLEEP_LOG_LEVEL=loud
+for what in 'VSLEEP_TIMEOUT=soon is not valid' 'VSLEEP_LOG_LEVEL=loud is none'
+do
+	equal "lines of the log with $what" 1 \
+		"$(grep -c "warning: $what" "$WORK/wrong.log")"
+done
+equal "lines on its stderr" 0 "$(wc -l <"$WORK/l.err")"
+works l
+leave l
 
 # the log: where it is to be, and no more than asked for
 puppet l VSLEEP_LOG="$WORK/l.log"

@@ -19,7 +19,7 @@ fill_kinds() {
 }
 
 puppet p
-ask p "alloc plain $((4 * M))"
+ask p "alloc plain $((16 * M))"
 ask p "fill plain 6"
 fill_kinds p
 status p
@@ -41,6 +41,30 @@ status p
 expect unmanaged-bytes 0 unmanaged-vmm-bytes '' unmanaged-pool-bytes '' \
 	unmanaged-managed-bytes '' unmanaged-array-bytes ''
 leave p
+
+# More stays than goes: done, but no success, also when it is asked for again.
+puppet m
+ask m "alloc plain $((4 * M))"
+ask m "fill plain 6"
+ask m "vmm v $((8 * M))"
+ask m "fill v 5"
+before=$(device m)
+for time in first second; do
+	ctl 5 sleep "${PID[m]}"
+	expect status partial state asleep
+	equal "bytes on the device, the $time time" $((8 * M)) "$(device m)"
+	equal "released" $((before - 8 * M)) "$(value released-bytes)"
+	matches "what vsleepctl says" "*8 MiB*not manage*MiB*released*" "$ERR"
+done
+wakes m
+# a part of it is what was asked for
+sleeps m --tags default
+wakes m
+ask m "check all" "ok bad=0"
+ask m "free v"
+sleeps m
+wakes m
+leave m
 
 # Only unmanaged memory: the program sleeps, but nobody may take it for free.
 puppet n VSLEEP_TAG=

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +35,37 @@ static const char *caught(void)
 	return text;
 }
 
-static void count_and_clear(const char *env, const char *type,
-			    const char *preset, const char *help, void *count)
+static void count_and_clear(const struct vs_config_row *row, void *count)
 {
-	ck_assert(!strncmp(env, "VSLEEP_", 7));
-	ck_assert_str_ne(type, "");
-	ck_assert_str_ne(help, "");
-	ck_assert_ptr_nonnull(preset);
-	unsetenv(env);
+	ck_assert(!strncmp(row->env, "VSLEEP_", 7));
+	ck_assert_str_ne(row->type, "");
+	ck_assert_str_ne(row->help, "");
+	ck_assert_ptr_nonnull(row->preset);
+	unsetenv(row->env);
 	++*(int *)count;
+}
+
+/* A row's value and source, as "value from source". */
+struct wanted {
+	const char *env;
+	char text[1100];
+};
+
+static void note_row(const struct vs_config_row *row, void *arg)
+{
+	struct wanted *wanted = arg;
+
+	if (!strcmp(row->env, wanted->env))
+		snprintf(wanted->text, sizeof(wanted->text), "%s from %s",
+			 row->value, row->source);
+}
+
+static void assert_row(const char *env, const char *text)
+{
+	struct wanted wanted = { .env = env };
+
+	vs_config_each(note_row, &wanted);
+	ck_assert_str_eq(wanted.text, text);
 }
 
 static void set_up(void)
@@ -58,6 +81,7 @@ START_TEST(the_defaults_are_valid_and_active)
 {
 	set_up();
 	ck_assert(vs_config_read());
+	vs_config_say_rejected();
 	ck_assert_str_eq(caught(), "");
 	ck_assert(!vs_config.disable);
 	ck_assert_str_eq(vs_config.only, "");
@@ -85,6 +109,7 @@ START_TEST(settings_come_from_the_environment_once)
 	ck_assert(vs_config_read());
 	setenv("VSLEEP_TIMEOUT", "7", 1);
 	ck_assert(vs_config_read());
+	vs_config_say_rejected();
 	ck_assert_str_eq(caught(), "");
 	ck_assert_str_eq(vs_config.dir, "/run/x");
 	ck_assert_str_eq(vs_config.tag, "weights");
@@ -95,6 +120,22 @@ START_TEST(settings_come_from_the_environment_once)
 }
 END_TEST
 
+START_TEST(settings_outlive_the_environment_that_they_came_from)
+{
+	static char dir[] = "VSLEEP_DIR=/run/x", tag[] = "VSLEEP_TAG=weights";
+
+	set_up();
+	putenv(dir);
+	putenv(tag);
+	ck_assert(vs_config_read());
+	memset(dir, '!', sizeof(dir) - 1);
+	memset(tag, '!', sizeof(tag) - 1);
+	ck_assert_str_eq(vs_config.dir, "/run/x");
+	ck_assert_str_eq(vs_config.tag, "weights");
+	assert_row("VSLEEP_TAG", "weights from environment");
+}
+END_TEST
+
 START_TEST(an_empty_value_counts_as_unset_but_for_the_tag)
 {
 	set_up();
@@ -102,6 +143,7 @@ START_TEST(an_empty_value_counts_as_unset_but_for_the_tag)
 	setenv("VSLEEP_TIMEOUT", "", 1);
 	setenv("VSLEEP_SIGNALS", "", 1);
 	ck_assert(vs_config_read());
+	vs_config_say_rejected();
 	ck_assert_str_eq(caught(), "");
 	ck_assert_str_eq(vs_config.tag, "");
 	ck_assert_uint_eq(vs_config.timeout_ms, 10000);
@@ -117,6 +159,14 @@ static const struct {
 	{ "VSLEEP_TIMEOUT", "0.0001" }, { "VSLEEP_TIMEOUT", "86401" },
 	{ "VSLEEP_TIMEOUT", "10s" }, { "VSLEEP_TIMEOUT", "nan" },
 	{ "VSLEEP_TIMEOUT", " 5" }, { "VSLEEP_TIMEOUT", "5 " },
+	{ "VSLEEP_TIMEOUT", "0x10" }, { "VSLEEP_TIMEOUT", "1e3" },
+	{ "VSLEEP_TIMEOUT", "1,5" }, { "VSLEEP_TIMEOUT", ".5" },
+	{ "VSLEEP_TIMEOUT", "0.0005" }, { "VSLEEP_TIMEOUT", "." },
+	{ "VSLEEP_TIMEOUT", "1.5.5" }, { "VSLEEP_TIMEOUT", "+1" },
+	{ "VSLEEP_TIMEOUT", "inf" }, { "VSLEEP_TIMEOUT", "1 000" },
+	{ "VSLEEP_TIMEOUT", "86400.001" },
+	{ "VSLEEP_TIMEOUT", "18446744073709551617" },
+	{ "VSLEEP_TIMEOUT", "99999999999999999999999999999999" },
 	{ "VSLEEP_HOST_LIMIT", "64g" }, { "VSLEEP_HOST_LIMIT", "64GB" },
 	{ "VSLEEP_HOST_LIMIT", "-1" }, { "VSLEEP_HOST_LIMIT", "1.5G" },
 	{ "VSLEEP_HOST_LIMIT", "16777216T" }, { "VSLEEP_HOST_LIMIT", "G" },
@@ -132,6 +182,8 @@ START_TEST(a_bad_value_is_named_with_what_is_right_and_the_default_used)
 	set_up();
 	setenv(env, value, 1);
 	ck_assert(vs_config_read());
+	ck_assert_str_eq(caught(), "");
+	vs_config_say_rejected();
 	snprintf(start, sizeof(start), " warning: %s=%s is not valid (", env,
 		 value);
 	ck_assert_msg(strstr(caught(), start) != NULL, "%s", caught());
@@ -140,6 +192,62 @@ START_TEST(a_bad_value_is_named_with_what_is_right_and_the_default_used)
 	ck_assert_uint_eq(vs_config.timeout_ms, 10000);
 	ck_assert_uint_eq(vs_config.host_limit, 0);
 	ck_assert_uint_eq(vs_config.threads, 0);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	size_t ms;
+} times[] = {
+	{ "1", 1000 }, { "0.001", 1 }, { "2.5", 2500 }, { "86400", 86400000 },
+	{ "010", 10000 }, { "1.", 1000 }, { "1.2345", 1234 },
+	{ "0.25", 250 }, { "86399.999", 86399999 },
+};
+
+/* Whatever the locale has for a decimal point, where there is such a one. */
+START_TEST(times_are_seconds_with_a_decimal_point)
+{
+	set_up();
+	setlocale(LC_ALL, "de_DE.UTF-8");
+	setenv("VSLEEP_TIMEOUT", times[_i].text, 1);
+	ck_assert(vs_config_read());
+	vs_config_say_rejected();
+	ck_assert_str_eq(caught(), "");
+	ck_assert_uint_eq(vs_config.timeout_ms, times[_i].ms);
+}
+END_TEST
+
+START_TEST(a_row_has_the_value_in_use_and_its_source)
+{
+	set_up();
+	setenv("VSLEEP_DISABLE", "0", 1);
+	setenv("VSLEEP_TIMEOUT", "2.25", 1);
+	setenv("VSLEEP_HOST_LIMIT", "3M", 1);
+	setenv("VSLEEP_THREADS", "65", 1);
+	setenv("VSLEEP_TAG", "", 1);
+	setenv("VSLEEP_TAGS", "kv=discard", 1);
+	setenv("VSLEEP_SIGNALS", "", 1);
+	ck_assert(vs_config_read());
+	assert_row("VSLEEP_DISABLE", "0 from environment");
+	assert_row("VSLEEP_TIMEOUT", "2.250 from environment");
+	assert_row("VSLEEP_HOST_LIMIT", "3145728 from environment");
+	assert_row("VSLEEP_THREADS", "0 from rejected");
+	assert_row("VSLEEP_TAG", " from environment");
+	assert_row("VSLEEP_TAGS", "kv=discard from environment");
+	assert_row("VSLEEP_SIGNALS", "USR1,USR2 from default");
+	assert_row("VSLEEP_DIR", " from default");
+}
+END_TEST
+
+START_TEST(a_text_that_its_owner_rejects_is_shown_as_rejected)
+{
+	set_up();
+	setenv("VSLEEP_SIGNALS", "USR1", 1);
+	ck_assert(vs_config_read());
+	assert_row("VSLEEP_SIGNALS", "USR1 from environment");
+	vs_config_reject("VSLEEP_SIGNALS", "none");
+	assert_row("VSLEEP_SIGNALS", "none from rejected");
+	assert_row("VSLEEP_MARK_SIGNAL", "none from default");
 }
 END_TEST
 
@@ -211,10 +319,16 @@ static void fill(TCase *tc)
 {
 	tcase_add_test(tc, the_defaults_are_valid_and_active);
 	tcase_add_test(tc, settings_come_from_the_environment_once);
+	tcase_add_test(tc,
+		       settings_outlive_the_environment_that_they_came_from);
 	tcase_add_test(tc, an_empty_value_counts_as_unset_but_for_the_tag);
 	tcase_add_loop_test(tc,
 	a_bad_value_is_named_with_what_is_right_and_the_default_used, 0,
 		COUNT(bad_values));
+	tcase_add_loop_test(tc, times_are_seconds_with_a_decimal_point, 0,
+			    COUNT(times));
+	tcase_add_test(tc, a_row_has_the_value_in_use_and_its_source);
+	tcase_add_test(tc, a_text_that_its_owner_rejects_is_shown_as_rejected);
 	tcase_add_test(tc, it_can_be_switched_off);
 	tcase_add_loop_test(tc, it_can_be_limited_to_programs_by_name, 0,
 			    COUNT(selections));

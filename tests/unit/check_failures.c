@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every occurrence of every driver call, in a life with several cycles, fails
- * once.  After each step the invariants hold and every byte that should be
- * there is; a step that failed has changed nothing and succeeds when tried
- * again.
+ * once; and from the first, second, fourth ... on for good.  After each step
+ * the invariants hold and every byte that should be there is; a step that
+ * failed has changed nothing.  One that failed once succeeds when tried again;
+ * after a fault for good everything works as soon as it is over.
  *
  * Each fault runs in a process of its own.  A first run without faults counts
  * the calls.  Printed at the end: entry point, faults tried.
@@ -12,18 +13,16 @@
 
 #include "life.h"
 #include "sim.h"
+#include "trials.h"
 
 #include "base/cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define CALLS_MAX 96
-#define AT_ONCE 2	/* processes */
 
 /* What src/ calls on the way through such a life. */
 static const char *const wanted[] = {
@@ -63,14 +62,13 @@ static void note(const char *name, unsigned long calls, void *unused)
 	c->calls = calls;
 }
 
-static void count_child(void)
+static void count_calls(void)
 {
 	life_begin();
 	sim_calls_reset();
 	life_run();
 	sim_each_call(note, NULL);
 	life_end();
-	_exit(0);
 }
 
 static int code_for(const char *name)
@@ -79,54 +77,51 @@ static int code_for(const char *name)
 					      CUDA_ERROR_UNKNOWN;
 }
 
-static void fault_child(const char *name, unsigned nth)
+static void live_with(const struct trial *t)
 {
 	life_begin();
-	life_title("%s, call %u", name, nth);
-	sim_fail(name, nth, code_for(name));
+	life_title("%s, call %u%s", t->name, t->nth,
+		   t->lasting ? " and all later ones" : "");
+	if (t->lasting) {
+		life_lasting();
+		sim_fail_from(t->name, t->nth, t->code);
+	} else {
+		sim_fail(t->name, t->nth, t->code);
+	}
 	life_run();
-	if (!sim_injected())
+	if (!sim_injected() && !t->lasting)
 		life_fail("the fault was never reached");
 	sim_fail_clear();
+	if (t->lasting)
+		life_recover();
 	life_end();
 	_exit(0);
 }
 
-static int reap(void)
-{
-	int status;
-
-	if (wait(&status) < 0)
-		return 0;
-	if (WIFSIGNALED(status))
-		fprintf(stderr, "a run died of signal %d\n", WTERMSIG(status));
-	return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-}
-
 static int try_all(void)
 {
-	unsigned long nth, total = 0;
-	int i, running = 0, bad = 0;
+	struct trial t = { .nth = 1 };
+	unsigned long once = 0, lasting = 0;
+	int i, bad;
 
 	for (i = 0; i < counts->used; i++) {
-		for (nth = 1; nth <= counts->list[i].calls; nth++) {
-			if (running == AT_ONCE) {
-				bad += reap();
-				running--;
-			}
-			fflush(stdout);
-			if (!fork())
-				fault_child(counts->list[i].name,
-					    (unsigned)nth);
-			running++;
-			total++;
+		t.name = counts->list[i].name;
+		t.code = code_for(t.name);
+		for (t.nth = 1; t.nth <= counts->list[i].calls; t.nth++) {
+			t.lasting = false;
+			trials_begin(&t, live_with);
+			once++;
 		}
-		printf("%-36s %4lu faults\n", counts->list[i].name,
-		       counts->list[i].calls);
+		for (t.nth = 1; t.nth <= counts->list[i].calls; t.nth *= 2) {
+			t.lasting = true;
+			trials_begin(&t, live_with);
+			lasting++;
+		}
+		printf("%-36s %4lu faults\n", t.name, counts->list[i].calls);
 	}
-	while (running--)
-		bad += reap();
-	printf("%lu faults tried, %d runs failed\n", total, bad);
+	bad = trials_end();
+	printf("driver calls: %lu faults once, %lu for good, %d runs failed\n",
+	       once, lasting, bad);
 	return bad;
 }
 
@@ -147,25 +142,19 @@ static int unreached(void)
 	return bad;
 }
 
-/* With NAME NTH: that fault alone, in this process. */
+/* With NAME NTH, or NAME NTH+: that fault alone, in this process. */
 int main(int argc, char **argv)
 {
-	int bad;
+	struct trial t = { 0 };
 
-	setenv("VSLEEP_SIM_GRANULARITY", "64K", 1);
-	setenv("VSLEEP_SIM_DEVICES", "2", 1);
-	setenv("VSLEEP_SIM_MEMORY", "256M", 1);
-	setenv("VSLEEP_THREADS", "2", 1);
-	if (argc == 3)
-		fault_child(argv[1], (unsigned)atoi(argv[2]));
-	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (counts == MAP_FAILED)
-		return 1;
-	if (!fork())
-		count_child();
-	bad = reap();
-	if (!bad)
-		bad = unreached() + try_all();
-	return bad != 0;
+	life_settings();
+	if (argc == 3) {
+		t.name = argv[1];
+		t.nth = (unsigned)atoi(argv[2]);
+		t.lasting = strchr(argv[2], '+') != NULL;
+		t.code = code_for(t.name);
+		live_with(&t);
+	}
+	counts = trials_shared(sizeof(*counts));
+	return !trials_once(count_calls) || unreached() || try_all();
 }

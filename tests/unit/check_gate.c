@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int woken;
 
@@ -49,6 +51,26 @@ START_TEST(a_process_that_passes_through_is_never_asked_again)
 }
 END_TEST
 
+START_TEST(a_child_is_not_the_process_even_with_its_memory)
+{
+	static volatile bool ours;	/* not where a sanitizer forks */
+	pid_t child;
+	int status = 0;
+
+	guest_start_gate();
+	ck_assert(vs_gate_own_process());
+	child = vfork();
+	if (!child) {
+		ours = true;
+		_exit(vs_gate_own_process() + 2 * !vs_gate_mine());
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	if (ours)
+		ck_assert_int_eq(status, 0);
+	ck_assert(vs_gate_own_process());
+}
+END_TEST
+
 START_TEST(an_open_gate_is_passed_without_waiting)
 {
 	guest_start_gate();
@@ -81,6 +103,56 @@ START_TEST(a_shut_gate_holds_a_call_until_it_opens)
 }
 END_TEST
 
+START_TEST(a_step_lets_one_held_call_go_and_the_gate_stays_shut)
+{
+	struct guest g[2];
+	int first;
+
+	guest_start_gate();
+	ck_assert_int_eq(guest_shut(VS_HOLD_OPERATION), VS_OK);
+	guest_send_in(&g[0], "cuOne");
+	guest_send_in(&g[1], "cuTwo");
+	guest_wait_held(2);
+	vs_gate_step(GUEST_LONG);
+	ck_assert_uint_eq(vs_gate_held_now(), 1);
+	ck_assert_uint_eq(vs_gate_holds(), VS_HOLD_OPERATION);
+	while (!atomic_load(&g[0].inside) && !atomic_load(&g[1].inside))
+		sched_yield();
+	first = !atomic_load(&g[0].inside);
+	ck_assert_int_eq(g[first].depth, 1);
+	guest_send_out(&g[first]);
+	ck_assert_int_eq(guest_shut(VS_HOLD_OPERATION), VS_OK);
+	ck_assert(!atomic_load(&g[!first].inside));
+	vs_gate_open(VS_HOLD_OPERATION);
+	guest_wait_inside(&g[!first]);
+	guest_send_out(&g[!first]);
+	ck_assert_uint_eq(vs_gate_held_total(), 2);
+}
+END_TEST
+
+START_TEST(a_step_is_for_calls_that_come_in_time_and_find_memory)
+{
+	struct guest g;
+
+	guest_start_gate();
+	ck_assert_int_eq(guest_shut(VS_HOLD_OPERATION), VS_OK);
+	vs_gate_step(0.001);
+	guest_send_in(&g, "cuOne");
+	guest_wait_held(1);
+	ck_assert(!atomic_load(&g.inside));
+	vs_gate_keep(VS_HOLD_ASLEEP);
+	vs_gate_step(GUEST_LONG);
+	ck_assert_uint_eq(vs_gate_held_now(), 1);
+	vs_gate_open(VS_HOLD_OPERATION);
+	vs_gate_step(GUEST_LONG);
+	ck_assert_uint_eq(vs_gate_held_now(), 1);
+	ck_assert(!atomic_load(&g.inside));
+	vs_gate_open(VS_HOLD_ASLEEP);
+	guest_wait_inside(&g);
+	guest_send_out(&g);
+}
+END_TEST
+
 START_TEST(who_is_still_inside_at_the_deadline_is_named_and_nothing_changes)
 {
 	struct guest g, other;
@@ -91,7 +163,8 @@ START_TEST(who_is_still_inside_at_the_deadline_is_named_and_nothing_changes)
 	guest_send_in(&g, "cuLaunchKernel");
 	guest_wait_inside(&g);
 	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION,
-				      vs_lock_now() + 0.05, &why), VS_BUSY);
+				      vs_lock_now() + 0.05, NULL, &why),
+			 VS_BUSY);
 	ck_assert_int_eq(why.status, VS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "cuLaunchKernel"));
 	snprintf(tid, sizeof(tid), "thread %d ", (int)g.tid);
@@ -182,11 +255,13 @@ START_TEST(a_call_inside_a_call_leaves_the_outer_ones_name)
 	guest_start_gate();
 	ck_assert(vs_gate_enter("cuOuter"));
 	ck_assert(vs_gate_enter("cuInner"));
-	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION, vs_lock_now(), &why),
+	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION, vs_lock_now(), NULL,
+				      &why),
 			 VS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "cuOuter"));
 	vs_gate_leave();
-	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION, vs_lock_now(), &why),
+	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION, vs_lock_now(), NULL,
+				      &why),
 			 VS_BUSY);
 	vs_gate_leave();
 	ck_assert_int_eq(guest_shut(VS_HOLD_OPERATION), VS_OK);
@@ -246,9 +321,27 @@ START_TEST(exit_lets_go_of_who_is_held_and_of_all_later_ones)
 	ck_assert(vs_gate_enter("cuTwo"));
 	vs_gate_leave();
 	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION,
-				      vs_lock_now() + GUEST_LONG, &why),
+				      vs_lock_now() + GUEST_LONG, NULL, &why),
 			 VS_REFUSED);
 	ck_assert(vs_gate_try("cuThree"));
+}
+END_TEST
+
+/* Between its begin and its end an exit waits for those that hold. */
+START_TEST(no_hold_is_added_once_the_process_exits)
+{
+	struct vs_why why;
+
+	guest_start_gate();
+	vs_gate_close();
+	ck_assert(vs_gate_closing());
+	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION,
+				      vs_lock_now() + GUEST_LONG, NULL, &why),
+			 VS_REFUSED);
+	ck_assert_str_eq(why.text, "the process exits");
+	ck_assert_uint_eq(vs_gate_holds(), 0);
+	ck_assert(vs_gate_enter("cuOne"));
+	vs_gate_leave();
 }
 END_TEST
 
@@ -269,10 +362,67 @@ START_TEST(exit_refuses_who_is_held_and_all_later_ones)
 }
 END_TEST
 
+/* A transition that ends late takes its hold off a process that has given
+ * up: what is refused then stays refused. */
+START_TEST(a_hold_that_comes_off_late_lets_nobody_in_again)
+{
+	struct guest g;
+
+	guest_start_gate();
+	ck_assert_int_eq(guest_shut(VS_HOLD_ASLEEP), VS_OK);
+	vs_gate_exit(true);
+	vs_gate_open(VS_HOLD_ASLEEP);
+	ck_assert_uint_eq(vs_gate_holds(), 0);
+	ck_assert(!vs_gate_enter("cuTwo"));
+	guest_send_in(&g, "cuOne");
+	ck_assert_int_eq(pthread_join(g.thread, NULL), 0);
+	ck_assert(g.refused);
+}
+END_TEST
+
+START_TEST(shutting_is_given_up_when_it_is_cancelled)
+{
+	atomic_bool cancel = true;
+	struct vs_why why;
+	struct guest g;
+
+	guest_start_gate();
+	guest_send_in(&g, "cuLaunchKernel");
+	guest_wait_inside(&g);
+	ck_assert_int_eq(vs_gate_shut(VS_HOLD_OPERATION,
+				      vs_lock_now() + GUEST_LONG, &cancel,
+				      &why), VS_CANCELLED);
+	ck_assert_uint_eq(vs_gate_holds(), 0);
+	guest_send_out(&g);
+	ck_assert(vs_gate_enter("cuTwo"));
+	vs_gate_leave();
+}
+END_TEST
+
+START_TEST(who_is_inside_is_named_while_the_gate_is_open)
+{
+	struct guest g;
+	char text[64], expected[64];
+
+	guest_start_gate();
+	ck_assert(!vs_gate_inside(text, sizeof(text)));
+	guest_send_in(&g, "cuOne");
+	guest_wait_inside(&g);
+	ck_assert(vs_gate_inside(text, sizeof(text)));
+	snprintf(expected, sizeof(expected), "thread %d is inside cuOne",
+		 (int)g.tid);
+	ck_assert_str_eq(text, expected);
+	ck_assert_uint_eq(vs_gate_holds(), 0);
+	guest_send_out(&g);
+	ck_assert(!vs_gate_inside(text, sizeof(text)));
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc, the_first_call_of_a_cold_process_starts_the_library);
 	tcase_add_test(tc, a_process_that_passes_through_is_never_asked_again);
+	tcase_add_test(tc, a_child_is_not_the_process_even_with_its_memory);
 	tcase_add_test(tc, an_open_gate_is_passed_without_waiting);
 	tcase_add_test(tc, a_shut_gate_holds_a_call_until_it_opens);
 	tcase_add_test(tc,
@@ -285,7 +435,15 @@ static void fill(TCase *tc)
 	tcase_add_test(tc,
 		a_second_hold_comes_off_alone_when_shutting_succeeds_twice);
 	tcase_add_test(tc, exit_lets_go_of_who_is_held_and_of_all_later_ones);
+	tcase_add_test(tc,
+		a_step_lets_one_held_call_go_and_the_gate_stays_shut);
+	tcase_add_test(tc,
+		a_step_is_for_calls_that_come_in_time_and_find_memory);
+	tcase_add_test(tc, no_hold_is_added_once_the_process_exits);
 	tcase_add_test(tc, exit_refuses_who_is_held_and_all_later_ones);
+	tcase_add_test(tc, a_hold_that_comes_off_late_lets_nobody_in_again);
+	tcase_add_test(tc, shutting_is_given_up_when_it_is_cancelled);
+	tcase_add_test(tc, who_is_inside_is_named_while_the_gate_is_open);
 }
 
 int main(void)

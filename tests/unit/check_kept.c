@@ -83,7 +83,7 @@ static void assert_stays(const char *reason)
 	reply = fixture_sleep(1, NULL);
 	ck_assert_int_eq(reply.status, VS_PARTIAL);
 	ck_assert_ptr_nonnull(strstr(reply.why.text, reason));
-	ck_assert_str_eq(reply.ledger.last.kept_why, reason);
+	ck_assert_str_eq(reply.ledger.last.kept[0].why, reason);
 	for (i = 0; i < s->chunk_count; i++) {
 		ck_assert_int_eq(s->chunks[i].state, VS_CHUNK_RESIDENT);
 		bytes += s->chunks[i].size;

@@ -364,7 +364,7 @@ START_TEST(what_is_to_be_kept_stays_and_is_said_to)
 	ck_assert_uint_eq(sim_used(0), SOME);
 	ck_assert_uint_eq(reply.ledger.last.released_bytes, LARGE);
 	ck_assert_uint_eq(reply.ledger.last.kept_bytes, SOME);
-	ck_assert_str_eq(reply.ledger.last.kept_why, "policy keep");
+	ck_assert_str_eq(reply.ledger.last.kept[0].why, "policy keep");
 	fixture_assert_filled(kept, SOME);
 	wake_ok(NULL);
 	assert_awake();

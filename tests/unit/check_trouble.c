@@ -188,7 +188,7 @@ START_TEST(a_chunk_that_is_not_unmapped_stays_with_its_content)
 	ck_assert_uint_eq(reply.ledger.last.released_bytes,
 			  SOME + LARGE - kept);
 	ck_assert_uint_eq(vs_store_bytes(), SOME + LARGE - kept);
-	ck_assert_str_eq(reply.ledger.last.kept_why,
+	ck_assert_str_eq(reply.ledger.last.kept[0].why,
 			 "the driver did not unmap it");
 	ck_assert_int_eq(reply.ledger.tags[vs_tag_find("w")].state,
 			 VS_PARTLY);
@@ -207,7 +207,7 @@ START_TEST(memory_that_is_not_released_is_said_and_tried_again)
 	ck_assert_uint_gt(vs_vmm_stuck(), 0);
 	ck_assert_uint_eq(sim_used(0), vs_vmm_stuck());
 	ck_assert_uint_eq(fixture_sim().handles, 1);
-	ck_assert_str_eq(reply.ledger.last.kept_why,
+	ck_assert_str_eq(reply.ledger.last.kept[0].why,
 			 "the driver did not release it");
 	ck_assert_uint_eq(vs_store_bytes(), SOME + LARGE);
 	wake_ok();

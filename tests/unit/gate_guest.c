@@ -61,5 +61,5 @@ enum vs_status guest_shut(enum vs_gate_hold hold)
 {
 	struct vs_why why;
 
-	return vs_gate_shut(hold, vs_lock_now() + GUEST_LONG, &why);
+	return vs_gate_shut(hold, vs_lock_now() + GUEST_LONG, NULL, &why);
 }

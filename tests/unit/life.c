@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "life.h"
+#include "life_bytes.h"
 #include "sim.h"
 
 #include "backup/host_pool.h"
@@ -25,26 +26,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK ((size_t)6 << 20)
+#define CHUNK ((size_t)1 << 20)
+#define SMALL_MAX ((size_t)512 << 10)	/* larger ones lie in chunks */
 #define LARGE (3 * CHUNK - 4096)
 #define BLOCKS 64
-#define MEMORY ((size_t)256 << 20)	/* as check_failures has it set */
+#define MEMORY ((size_t)256 << 20)	/* as life_settings has it */
 
-struct block {
-	CUdeviceptr base;
-	size_t size;
-	const char *tag;
-	CUcontext context;
-	uint32_t seed;
-	bool zero;	/* its content has been dropped, */
-	bool mixed;	/* but perhaps not everywhere */
-};
-
-static struct block blocks[BLOCKS];
+static struct life_block blocks[BLOCKS];
 static int used;
 static CUcontext contexts[2];
 static char title[128] = "no fault";
 static const char *step = "begin";
+static bool lasting;	/* a fault lasts */
+static bool given_up;	/* or one has lasted */
+static bool unheld;	/* the last wake let the program run */
 
 void life_title(const char *format, ...)
 {
@@ -65,38 +60,6 @@ void life_fail(const char *format, ...)
 	va_end(args);
 	fputc('\n', stderr);
 	_exit(1);
-}
-
-static uint32_t word(uint32_t seed, size_t i)
-{
-	uint32_t x = seed ^ (uint32_t)i * 2654435761u;
-
-	return (x ^ x >> 15) * 0x2c1b3c6du;
-}
-
-static void fill(const struct block *b)
-{
-	uint32_t *words = (uint32_t *)(uintptr_t)b->base;
-	size_t i;
-
-	for (i = 0; i < b->size / 4; i++)
-		words[i] = word(b->seed, i);
-}
-
-static void look_at_bytes(const struct block *b)
-{
-	const uint32_t *words = (const uint32_t *)(uintptr_t)b->base;
-	uint32_t want;
-	size_t i;
-
-	for (i = 0; i < b->size / 4; i++) {
-		want = b->zero ? 0 : word(b->seed, i);
-		if (words[i] != want &&
-		    !(b->mixed && words[i] == word(b->seed, i)))
-			life_fail("0x%llx of tag %s, word %zu: 0x%x instead "
-				  "of 0x%x", b->base, b->tag, i, words[i],
-				  want);
-	}
 }
 
 /* Bytes where there is memory: touching the rest would end the run. */
@@ -120,7 +83,7 @@ static void look_at_blocks(void)
 				resident = false;
 		vs_lock_drop(&vs_segment_lock);
 		if (resident)
-			look_at_bytes(&blocks[i]);
+			life_look_at_bytes(&blocks[i]);
 	}
 }
 
@@ -170,39 +133,73 @@ static void look(void)
 	if (now.state != VS_AWAKE && now.state != VS_ASLEEP &&
 	    now.state != VS_PARTLY)
 		life_fail("state %s", vs_ledger_state_word(now.state));
-	if (shut != (now.state != VS_AWAKE))
+	if (shut != (now.state != VS_AWAKE && !unheld))
 		life_fail("the gate is %s in state %s", shut ? "shut" : "open",
 			  vs_ledger_state_word(now.state));
 	if (now.host_bytes != vs_store_bytes())
 		life_fail("%zu bytes in the store, %llu in the ledger",
 			  vs_store_bytes(), (unsigned long long)now.host_bytes);
 	if (now.state == VS_AWAKE && (now.evicted_bytes || now.host_bytes ||
-				      vs_host_pool_taken()))
+				      (vs_host_pool_taken() && !lasting)))
 		life_fail("awake with something evicted or backed up");
 }
 
 /* A fault that strikes this file's own call is not the point. */
 static void make_current(CUcontext context)
 {
-	if (vs_real.cuCtxSetCurrent(context) &&
-	    vs_real.cuCtxSetCurrent(context))
+	CUcontext popped;
+
+	if (!vs_real.cuCtxSetCurrent(context) ||
+	    !vs_real.cuCtxSetCurrent(context))
+		return;
+	vs_real.cuCtxPopCurrent_v2(&popped);
+	if (vs_real.cuCtxPushCurrent_v2(context))
 		life_fail("no current context");
+}
+
+/* The driver's own, after a failure that is not for want of memory, does not
+ * sleep, and this life is not about it. */
+static bool is_ours(CUdeviceptr base)
+{
+	bool yes;
+
+	vs_lock_take(&vs_segment_lock);
+	yes = vs_segment_find(base) != NULL;
+	vs_lock_drop(&vs_segment_lock);
+	return yes;
+}
+
+static CUresult get_ours(CUdeviceptr *base, size_t size)
+{
+	CUresult rc = vs_allocator_alloc(base, size);
+
+	if (rc || is_ours(*base))
+		return rc;
+	if (vs_allocator_free(*base) && vs_allocator_free(*base))
+		life_fail("native memory cannot be freed");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static void get(int context, const char *tag, size_t size)
 {
-	struct block *b = &blocks[used];
+	struct life_block *b = &blocks[used];
 	CUresult rc;
 
 	step = "allocation";
 	make_current(contexts[context]);
 	if (vs_tag_mark(tag, NULL))
 		life_fail("tag %s", tag);
-	rc = vs_allocator_alloc(&b->base, size);
-	if (rc && rc != CUDA_ERROR_OUT_OF_MEMORY && rc != CUDA_ERROR_UNKNOWN)
+	rc = get_ours(&b->base, size);
+	if (rc && rc != CUDA_ERROR_OUT_OF_MEMORY && rc != CUDA_ERROR_UNKNOWN &&
+	    rc != CUDA_ERROR_NOT_SUPPORTED)
 		life_fail("allocation gave %d", rc);
 	if (rc)
-		rc = vs_allocator_alloc(&b->base, size);
+		rc = get_ours(&b->base, size);
+	/* A device is given up when nothing ever worked on it. */
+	if (rc && (lasting || (given_up && !vs_vmm_usable(context)))) {
+		look();
+		return;
+	}
 	if (rc)
 		life_fail("second try of an allocation gave %d", rc);
 	b->size = size;
@@ -210,33 +207,28 @@ static void get(int context, const char *tag, size_t size)
 	b->context = contexts[context];
 	b->seed = (uint32_t)used * 7919 + 1;
 	b->zero = b->mixed = false;
-	vs_lock_take(&vs_segment_lock);
-	if (!vs_segment_find(b->base)) {
-		/* The driver's own, after a failure that is not for want of
-		 * memory; it does not sleep, and this life is not about it. */
-		vs_lock_drop(&vs_segment_lock);
-		vs_allocator_free(b->base);
-		rc = vs_allocator_alloc(&b->base, size);
-		vs_lock_take(&vs_segment_lock);
-		if (rc || !vs_segment_find(b->base))
-			life_fail("an allocation is not ours");
-	}
-	vs_lock_drop(&vs_segment_lock);
-	fill(b);
+	life_fill(b);
 	used++;
 	look();
 }
 
 static void put(int i)
 {
-	CUdeviceptr base = blocks[i].base;
+	CUdeviceptr base;
 	CUresult rc;
 
+	if (i < 0 || i >= used)
+		return;
 	step = "free";
+	base = blocks[i].base;
 	make_current(blocks[i].context);
 	rc = vs_allocator_free(base);
 	if (rc)
 		rc = vs_allocator_free(base);
+	if (rc && lasting) {
+		look();
+		return;
+	}
 	if (rc)
 		life_fail("second try of a free gave %d", rc);
 	blocks[i] = blocks[--used];
@@ -284,11 +276,14 @@ static enum vs_status go(struct vs_request *r, struct vs_why *why)
 
 static void change(const char *what, struct vs_request r)
 {
-	struct vs_ledger before = ledger(), after;
+	struct vs_ledger before, after;
 	struct vs_why why = { .status = VS_OK };
 	enum vs_status st;
 
 	step = what;
+	/* What a free could not give back is no part of the change. */
+	vs_transition_clean_up();
+	before = ledger();
 	st = go(&r, &why);
 	after = ledger();
 	if (st && st != VS_PARTIAL) {
@@ -305,8 +300,14 @@ static void change(const char *what, struct vs_request r)
 		look_at_blocks();
 		st = go(&r, &why);
 	}
+	if (st && st != VS_PARTIAL && lasting) {
+		look();
+		look_at_blocks();
+		return;
+	}
 	if (st && st != VS_PARTIAL)
 		life_fail("second try: %s", why.text);
+	unheld = r.hold == VS_NO && ledger().state != VS_AWAKE;
 	if (r.verb == VS_VERB_SLEEP)
 		drop_content(&r);
 	if (st == VS_PARTIAL && r.verb == VS_VERB_SLEEP)
@@ -328,10 +329,14 @@ static vs_tag_set set(const char *list)
 static void wake_in_vain(void)
 {
 	struct vs_request r = { .verb = VS_VERB_WAKE, .all_tags = true };
-	struct vs_ledger before = ledger();
 	struct vs_why why = { .status = VS_OK };
+	struct vs_ledger before;
 
+	if (lasting)
+		return;
 	step = "wake without memory";
+	vs_transition_clean_up();
+	before = ledger();
 	sim_limit(0, sim_used(0) + CHUNK);
 	if (!go(&r, &why))
 		life_fail("woke without memory");
@@ -350,6 +355,14 @@ static void crashed(int number)
 {
 	(void)number;
 	life_fail("touched memory that is not there");
+}
+
+void life_settings(void)
+{
+	setenv("VSLEEP_SIM_GRANULARITY", "64K", 1);
+	setenv("VSLEEP_SIM_DEVICES", "2", 1);
+	setenv("VSLEEP_SIM_MEMORY", "256M", 1);
+	setenv("VSLEEP_THREADS", "2", 1);
 }
 
 void life_begin(void)
@@ -371,7 +384,50 @@ void life_begin(void)
 	if (vs_gate_start(&why))
 		life_fail("%s", why.text);
 	vs_segment_chunk = CHUNK;
+	vs_arena_max = SMALL_MAX;
 	signal(SIGSEGV, crashed);
+}
+
+void life_lasting(void)
+{
+	lasting = given_up = true;
+}
+
+bool life_lasts(void)
+{
+	return lasting;
+}
+
+static void sleep_of(const char *what, int level, vs_tag_set tags)
+{
+	change(what, (struct vs_request){ .verb = VS_VERB_SLEEP,
+		.level = level, .all_tags = !tags, .tags = tags });
+}
+
+static void wake_of(const char *what, vs_tag_set tags, enum vs_choice hold)
+{
+	change(what, (struct vs_request){ .verb = VS_VERB_WAKE,
+		.all_tags = !tags, .tags = tags, .hold = hold });
+}
+
+/* Weights wake first and the program goes on with the rest asleep. */
+static void staged_cycle(void)
+{
+	int i;
+
+	for (i = used - 1; i >= 0; i--)
+		if (blocks[i].size == LARGE)
+			put(i);
+	sleep_of("sleep of all but one tag", 1, set("weights,kv"));
+	sleep_of("sleep of that one, deeper", 2, set("cache"));
+	get(0, "weights", 70000);
+	put(used / 2);
+	wake_of("staged wake", set("weights"), VS_NO);
+	get(1, "weights", 5000);
+	get(0, "cache", 900);
+	put(used - 4);
+	sleep_of("second sleep of a tag", 1, set("weights"));
+	wake_of("wake after a staged one", 0, VS_DEFAULT);
 }
 
 void life_run(void)
@@ -381,28 +437,38 @@ void life_run(void)
 					    "cache" };
 	int i;
 
-	for (i = 0; i < 12; i++)
+	for (i = 0; i < 8; i++)
 		get(i % 2, tags[i % 4], sizes[i % 6]);
 	get(0, "weights", LARGE);
-	change("sleep", (struct vs_request){ .verb = VS_VERB_SLEEP,
-		.level = 1, .all_tags = true });
+	sleep_of("sleep", 1, 0);
 	put(4);
 	put(1);
 	wake_in_vain();
-	change("wake", (struct vs_request){ .verb = VS_VERB_WAKE,
-		.all_tags = true });
+	wake_of("wake", 0, VS_DEFAULT);
 	get(1, "kv", LARGE);
 	put(0);
-	change("sleep of two tags", (struct vs_request){
-		.verb = VS_VERB_SLEEP, .level = 1,
-		.tags = set("weights,kv") });
-	change("sleep of a third, deeper", (struct vs_request){
-		.verb = VS_VERB_SLEEP, .level = 2,
-		.tags = set("cache,kv") });
-	change("wake of one tag", (struct vs_request){ .verb = VS_VERB_WAKE,
-		.tags = set("cache"), .hold = VS_YES });
-	change("wake of the rest", (struct vs_request){
-		.verb = VS_VERB_WAKE, .all_tags = true });
+	sleep_of("sleep of two tags", 1, set("weights,kv"));
+	sleep_of("sleep of a third, deeper", 2, set("cache,kv"));
+	wake_of("wake of one tag", set("cache"), VS_YES);
+	wake_of("wake of the rest", 0, VS_DEFAULT);
+	staged_cycle();
+	while (used && !lasting)
+		put(used - 1);
+}
+
+void life_recover(void)
+{
+	lasting = false;
+	vs_host_pool_check(0, NULL);
+	wake_of("wake when the fault is over", 0, VS_DEFAULT);
+	get(0, "weights", LARGE);
+	get(1, "weights", 5000);
+	sleep_of("sleep when the fault is over", 1, 0);
+	if (ledger().state != VS_ASLEEP)
+		life_fail("not asleep");
+	wake_of("second wake when the fault is over", 0, VS_DEFAULT);
+	if (ledger().state != VS_AWAKE)
+		life_fail("not awake");
 	while (used)
 		put(used - 1);
 }

@@ -11,8 +11,18 @@
 #ifndef VS_TESTS_LIFE_H
 #define VS_TESTS_LIFE_H
 
+#include <stdbool.h>
+
+/* Before the first of all, also for processes that are forked. */
+void life_settings(void);
+
 void life_begin(void);
+/* What comes may fail again and again, until life_recover. */
+void life_lasting(void);
+bool life_lasts(void);
 void life_run(void);
+/* Nothing fails any more: a whole cycle works, with every byte. */
+void life_recover(void);
 /* The simulation holds nothing of ours any more. */
 void life_end(void);
 

@@ -3,15 +3,18 @@
 
 #include "stub_operation.h"
 
+#include <check.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define JOBS 8192
 
 struct vs_job {
 	bool done;
+	bool taken;		/* another was asked to take its rest over */
 	int notify_fd;
 };
 
@@ -28,6 +31,20 @@ static struct vs_why refusal;
 static bool at_once;
 static unsigned submitted;
 static unsigned forgotten;
+static unsigned let_go;
+static unsigned resumed;
+static bool lease_over;
+static struct vs_outlook outlook;
+
+/* A test that waits in vain fails soon. */
+static void wait_changed(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	ck_assert_int_eq(pthread_cond_timedwait(&changed, &lock, &until), 0);
+}
 
 void stub_answer(enum vs_status status, const char *text)
 {
@@ -47,7 +64,7 @@ void stub_wait_submitted(unsigned count, struct vs_request *last)
 {
 	pthread_mutex_lock(&lock);
 	while (submitted < count)
-		pthread_cond_wait(&changed, &lock);
+		wait_changed();
 	if (last)
 		*last = last_request;
 	pthread_mutex_unlock(&lock);
@@ -57,7 +74,41 @@ void stub_wait_forgotten(unsigned count)
 {
 	pthread_mutex_lock(&lock);
 	while (forgotten < count)
-		pthread_cond_wait(&changed, &lock);
+		wait_changed();
+	pthread_mutex_unlock(&lock);
+}
+
+unsigned stub_let_go(void)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&lock);
+	count = let_go;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+unsigned stub_resumed(void)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&lock);
+	count = resumed;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+void stub_end_leases(void)
+{
+	pthread_mutex_lock(&lock);
+	lease_over = true;
+	pthread_mutex_unlock(&lock);
+}
+
+void stub_foretell(const struct vs_outlook *what)
+{
+	pthread_mutex_lock(&lock);
+	outlook = *what;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -100,6 +151,8 @@ struct vs_job *vs_operation_submit(const struct vs_request *request,
 	if (refusal.status || submitted == JOBS) {
 		*why = refusal;
 	} else {
+		if (request->rest)
+			request->rest->taken = true;
 		job = &jobs[submitted++];
 		job->done = at_once;
 		job->notify_fd = notify_fd;
@@ -118,6 +171,7 @@ bool vs_operation_done(struct vs_job *job, struct vs_reply *out)
 	if (done) {
 		*out = verdict;
 		out->ledger = stub_ledger;
+		out->outlook = outlook;
 	}
 	pthread_mutex_unlock(&lock);
 	return done;
@@ -136,8 +190,39 @@ void vs_operation_forget(struct vs_job *job)
 	pthread_mutex_lock(&lock);
 	job->notify_fd = -1;
 	forgotten++;
+	let_go += job->done && !job->taken;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
+}
+
+int vs_operation_cancel(void)
+{
+	int count = 0;
+	unsigned i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < submitted; i++)
+		count += !jobs[i].done;
+	pthread_mutex_unlock(&lock);
+	stub_finish(VS_CANCELLED, "cancelled");
+	return count;
+}
+
+void vs_operation_resume(void)
+{
+	pthread_mutex_lock(&lock);
+	resumed++;
+	pthread_mutex_unlock(&lock);
+}
+
+bool vs_operation_rests(struct vs_job *job)
+{
+	bool yes;
+
+	pthread_mutex_lock(&lock);
+	yes = !lease_over && job->done && !job->taken;
+	pthread_mutex_unlock(&lock);
+	return yes;
 }
 
 void vs_operation_status(struct vs_reply *out)

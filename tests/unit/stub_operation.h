@@ -21,6 +21,15 @@ void stub_wait_submitted(unsigned count, struct vs_request *last);
 /* Wait until @count jobs were forgotten in all. */
 void stub_wait_forgotten(unsigned count);
 unsigned stub_submitted(void);
+/* Jobs that were forgotten when they were done, and whose rest no other took
+ * over. */
+unsigned stub_let_go(void);
+/* How often a resume was asked for. */
+unsigned stub_resumed(void);
+/* No rest is kept from here on. */
+void stub_end_leases(void);
+/* What the jobs' answers foretell. */
+void stub_foretell(const struct vs_outlook *what);
 
 /* End every running job with @status. */
 void stub_finish(enum vs_status status, const char *text);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trials - faults that are tried, each in a process of its own, several at
+ * once.
+ */
+#ifndef TESTS_TRIALS_H
+#define TESTS_TRIALS_H
+
+#include <stdbool.h>
+
+struct trial {
+	int kind;		/* of life, for the body */
+	const char *name;	/* of the call that fails */
+	unsigned nth;		/* the nth one does */
+	int code;		/* with this code */
+	bool lasting;		/* and all later ones */
+};
+
+/* Begin one; @body ends its process, with status 0 if all was well. */
+void trials_begin(const struct trial *trial,
+		  void (*body)(const struct trial *trial));
+
+/* Wait for all: how many did not end well. */
+int trials_end(void);
+
+/* @body, which shall return, in a process of its own: true if it does. */
+bool trials_once(void (*body)(void));
+
+/* Memory that the processes share; it begins as zeros. */
+void *trials_shared(unsigned long size);
+
+#endif
