@@ -3,6 +3,8 @@
 
 #include "client.h"
 
+#include "proc.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -18,19 +20,15 @@
 #include <unistd.h>
 
 #define FIRST_PID_NAMESPACE 4026531836u	/* PROC_PID_INIT_INO of the kernel */
-#define PATIENCE_MS 10000
-#define PATIENCE_EACH_MS 2000
+
+#define fail client_fail
 
 struct places {
 	int count;
 	char dirs[2][PATH_MAX];
 };
 
-static bool fail(struct connection *connection, enum outcome outcome,
-		 const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static bool fail(struct connection *connection, enum outcome outcome,
+bool client_fail(struct connection *connection, enum outcome outcome,
 		 const char *format, ...)
 {
 	va_list args;
@@ -77,9 +75,8 @@ static void add_place(struct places *places, bool named, const char *format,
 }
 
 /* A program started from elsewhere may not have had our XDG_RUNTIME_DIR. */
-static void find_places(struct places *places)
+static void find_places(const char *named, struct places *places)
 {
-	const char *named = getenv("VSLEEP_DIR");
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char uid[16];
 
@@ -92,27 +89,6 @@ static void find_places(struct places *places)
 		add_place(places, false, "%s/vsleep", runtime);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
 	add_place(places, false, "/tmp/vsleep-%s", uid);
-}
-
-/* The process of thread @pid, and its number in its own namespace. */
-static bool read_process(pid_t pid, pid_t *process, pid_t *inner)
-{
-	char path[64];
-	char line[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file)) {
-		if (!strncmp(line, "Tgid:", 5))
-			*process = atoi(line + 5);
-		else if (!strncmp(line, "NSpid:", 6))
-			*inner = atoi(strrchr(line, '\t') + 1);
-	}
-	fclose(file);
-	return true;
 }
 
 static unsigned long namespace_of(pid_t pid)
@@ -129,10 +105,9 @@ static unsigned long namespace_of(pid_t pid)
 static void socket_name(pid_t pid, char *buf, size_t size)
 {
 	unsigned long inode = namespace_of(pid);
-	pid_t inner = pid;
-	pid_t process;
+	struct proc proc;
+	pid_t inner = proc_look(pid, &proc) && proc.inner ? proc.inner : pid;
 
-	read_process(pid, &process, &inner);
 	if (inode == FIRST_PID_NAMESPACE)
 		snprintf(buf, size, "%d.sock", (int)inner);
 	else
@@ -177,17 +152,12 @@ static bool check_peer(struct connection *connection, const char *path)
 	return true;
 }
 
-static bool connect_at(const char *dir, const char *name, unsigned ms,
-		       struct connection *connection)
+static bool connect_path(unsigned ms, struct connection *connection)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char path[PATH_MAX + NAME_MAX];
+	const char *path = connection->path;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if (strlen(path) >= sizeof(address.sun_path))
-		return fail(connection, NO_PROCESS, "%s: longer than the path "
-			    "of a socket may be", path);
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, sizeof(address.sun_path));
 	connection->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (connection->fd < 0)
 		return fail(connection, FAILED, "socket: %s", strerror(errno));
@@ -209,53 +179,125 @@ static bool connect_at(const char *dir, const char *name, unsigned ms,
 	return false;
 }
 
+static bool connect_at(const char *dir, const char *name, unsigned ms,
+		       struct connection *connection)
+{
+	size_t size = sizeof(connection->path);
+
+	connection->fd = -1;
+	connection->pid = 0;
+	if ((size_t)snprintf(connection->path, size, "%s/%s", dir, name) >=
+	    size)
+		return fail(connection, NO_PROCESS, "%s/%s: longer than the "
+			    "path of a socket may be", dir, name);
+	return connect_path(ms, connection);
+}
+
+bool client_reconnect(struct connection *connection)
+{
+	pid_t pid = connection->pid;
+	bool connected;
+
+	client_close(connection);
+	connected = connect_path(PATIENCE_MS, connection);
+	connection->pid = pid;
+	return connected;
+}
+
 /* Fails with NO_PROCESS where there is nothing to connect to. */
 static bool connect_pid(const struct places *places, pid_t pid,
 			struct connection *connection)
 {
+	bool connected = false;
 	char name[64];
 	int i;
 
 	socket_name(pid, name, sizeof(name));
 	fail(connection, NO_PROCESS, "%s", "");
-	for (i = 0; i < places->count; i++) {
-		if (connect_at(places->dirs[i], name, PATIENCE_MS,
-			       connection)) {
-			connection->pid = pid;
-			return true;
-		}
-		if (connection->outcome != NO_PROCESS)
-			return false;
+	for (i = 0; i < places->count && !connected; i++) {
+		connected = connect_at(places->dirs[i], name, PATIENCE_MS,
+				       connection);
+		if (!connected && connection->outcome != NO_PROCESS)
+			break;
 	}
-	return false;
+	connection->pid = pid;
+	return connected;
+}
+
+/* Why there is nothing to connect to. */
+static bool fail_process(pid_t pid, struct connection *connection)
+{
+	struct proc proc;
+
+	if (!proc_look(pid, &proc))
+		return fail(connection, NO_PROCESS, "no vsleep in process %d: "
+			    "there is no such process", (int)pid);
+	if (proc.uid == geteuid())
+		return fail(connection, NO_PROCESS, "no vsleep in process %d: "
+			    "it runs without libvsleep.so, has no CUDA "
+			    "context yet, or has its socket elsewhere; "
+			    "vsleepctl doctor %d tells", (int)pid, (int)pid);
+	if (geteuid())
+		return fail(connection, NO_PROCESS, "no vsleep in process %d: "
+			    "it belongs to user %u, whom only that user and "
+			    "root can ask", (int)pid, (unsigned)proc.uid);
+	return fail(connection, NO_PROCESS, "no vsleep in process %d: it "
+		    "belongs to user %u; VSLEEP_DIR has to name the directory "
+		    "of that user's sockets", (int)pid, (unsigned)proc.uid);
+}
+
+static bool connect_process(const struct places *places, pid_t pid,
+			    struct connection *connection)
+{
+	struct proc proc;
+
+	if (connect_pid(places, pid, connection))
+		return true;
+	if (connection->outcome != NO_PROCESS)
+		return false;
+	if (proc_look(pid, &proc) && proc.pid != pid &&
+	    connect_pid(places, proc.pid, connection)) {
+		fprintf(stderr, "vsleepctl: %d is a thread of process %d\n",
+			(int)pid, (int)proc.pid);
+		return true;
+	}
+	if (connection->outcome != NO_PROCESS)
+		return false;
+	connection->pid = pid;
+	return fail_process(pid, connection);
 }
 
 bool client_connect(pid_t pid, struct connection *connection)
 {
 	struct places places;
-	pid_t process = pid;
-	pid_t inner;
 
 	connection->fd = -1;
-	connection->pid = pid;
-	find_places(&places);
-	if (connect_pid(&places, pid, connection))
-		return true;
-	if (connection->outcome != NO_PROCESS)
-		return false;
-	if (!read_process(pid, &process, &inner))
-		return fail(connection, NO_PROCESS, "no vsleep in process %d: "
-			    "there is no such process", (int)pid);
-	if (process != pid && connect_pid(&places, process, connection)) {
-		fprintf(stderr, "vsleepctl: %d is a thread of process %d\n",
-			(int)pid, (int)process);
-		return true;
-	}
-	if (connection->outcome != NO_PROCESS)
-		return false;
-	return fail(connection, NO_PROCESS, "no vsleep in process %d: it runs "
-		    "without libvsleep.so, has no CUDA context yet, or has "
-		    "its socket elsewhere", (int)pid);
+	find_places(getenv("VSLEEP_DIR"), &places);
+	return connect_process(&places, pid, connection);
+}
+
+bool client_connect_in(const char *dir, pid_t pid,
+		       struct connection *connection)
+{
+	struct places places;
+
+	connection->fd = -1;
+	find_places(dir, &places);
+	return connect_process(&places, pid, connection);
+}
+
+bool client_looks_into(const char *dir)
+{
+	struct places places;
+	struct stat a, b;
+	int i;
+
+	find_places(getenv("VSLEEP_DIR"), &places);
+	for (i = 0; i < places.count; i++)
+		if (!stat(dir, &a) && !stat(places.dirs[i], &b) &&
+		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+			return true;
+	return false;
 }
 
 static int is_socket_name(const struct dirent *entry)
@@ -275,7 +317,7 @@ void client_each(void (*see)(struct connection *connection, void *arg),
 	int count;
 	int i, j;
 
-	find_places(&places);
+	find_places(getenv("VSLEEP_DIR"), &places);
 	for (i = 0; i < places.count; i++) {
 		count = scandir(places.dirs[i], &names, is_socket_name,
 				versionsort);
@@ -291,18 +333,27 @@ void client_each(void (*see)(struct connection *connection, void *arg),
 	}
 }
 
-static bool send_all(struct connection *connection, const char *text,
-		     size_t len)
+bool client_send(struct connection *connection, const struct request *request,
+		 struct answer *answer)
 {
+	struct request whole = *request;
+	const char *text = whole.text;
+	size_t left = whole.len + 1;
 	ssize_t n;
 
-	while (len) {
-		n = send(connection->fd, text, len, MSG_NOSIGNAL);
+	answer_start(answer);
+	whole.text[whole.len] = '\n';
+	while (left) {
+		n = send(connection->fd, text, left, MSG_NOSIGNAL);
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+			return fail(connection, NO_PROCESS, "it ended before "
+				    "it answered");
 		if (n < 0)
 			return fail(connection, FAILED, "request: %s",
+				    errno == EAGAIN ? "it does not answer" :
 				    strerror(errno));
 		text += n;
-		len -= n;
+		left -= n;
 	}
 	return true;
 }
@@ -324,43 +375,57 @@ static bool receive(struct connection *connection, struct answer *answer)
 	if (n <= 0)
 		return fail(connection, NO_PROCESS, "it ended before it "
 			    "answered");
-	answer->len += n;
+	/* Answers are of printable ASCII; what is not must not command a
+	 * terminal. */
+	for (; n; n--, answer->len++)
+		if (answer->text[answer->len] != '\n' &&
+		    (answer->text[answer->len] < ' ' ||
+		     answer->text[answer->len] > '~'))
+			answer->text[answer->len] = '?';
 	return true;
 }
 
-bool client_ask(struct connection *connection, const struct request *request,
-		void (*progress)(pid_t pid, const char *line),
+int client_take(struct connection *connection,
+		void (*progress)(void *arg, const char *line), void *arg,
 		struct answer *answer)
 {
-	char *line = answer->text;
+	char *line;
 	char *end;
 
-	answer_start(answer);
-	if (!send_all(connection, request->text, request->len) ||
-	    !send_all(connection, "\n", 1))
-		return false;
+	if (!receive(connection, answer))
+		return -1;
 	for (;;) {
-		end = memchr(line, '\n', answer->text + answer->len - line);
-		if (!end) {
-			if (!receive(connection, answer))
-				return false;
-			continue;
-		}
+		line = answer->text + answer->at;
+		end = memchr(line, '\n', answer->len - answer->at);
+		if (!end)
+			return 0;
 		*end = '\0';
 		if (end == line)
 			break;
-		if (!strncmp(line, "progress ", 9)) {
-			if (progress)
-				progress(connection->pid, line + 9);
-			answer->len -= end + 1 - line;
-			memmove(line, end + 1,
-				answer->text + answer->len - line);
+		if (strncmp(line, "progress ", 9)) {
+			answer_add(answer, line);
+			answer->at = end + 1 - answer->text;
 			continue;
 		}
-		answer_add(answer, line);
-		line = end + 1;
+		if (progress)
+			progress(arg, line + 9);
+		answer->len -= end + 1 - line;
+		memmove(line, end + 1, answer->len - answer->at);
 	}
 	if (answer->count && !strcmp(answer->pairs[0].key, "status"))
-		return true;
-	return fail(connection, FAILED, "its answer makes no sense");
+		return 1;
+	fail(connection, FAILED, "its answer makes no sense");
+	return -1;
+}
+
+bool client_ask(struct connection *connection, const struct request *request,
+		struct answer *answer)
+{
+	int taken = 0;
+
+	if (!client_send(connection, request, answer))
+		return false;
+	while (!taken)
+		taken = client_take(connection, NULL, NULL, answer);
+	return taken > 0;
 }

@@ -5,6 +5,7 @@
 
 #include "vsleepctl.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ void request_start(struct request *request, const char *verb)
 
 bool request_add(struct request *request, const char *key, const char *value)
 {
-	size_t room = sizeof(request->text) - request->len;
+	/* The empty line that ends it is sent with it. */
+	size_t room = sizeof(request->text) - 1 - request->len;
 	size_t i;
 	int len;
 
@@ -50,6 +52,7 @@ void answer_start(struct answer *answer)
 {
 	answer->count = 0;
 	answer->tags_count = 0;
+	answer->at = 0;
 	answer->len = 0;
 }
 
@@ -57,34 +60,60 @@ void answer_add(struct answer *answer, char *line)
 {
 	char *equals = strchr(line, '=');
 
-	if (!equals)
-		return;
-	if (!strncmp(line, "tag=", 4)) {
-		if (answer->tags_count < TAGS_MAX)
-			answer->tags[answer->tags_count++] = line + 4;
-		return;
-	}
-	if (answer->count == PAIRS_MAX)
+	if (!equals || answer->count == PAIRS_MAX)
 		return;
 	*equals = '\0';
 	answer->pairs[answer->count].key = line;
 	answer->pairs[answer->count].value = equals + 1;
 	answer->count++;
+	if (!strcmp(line, "tag"))
+		answer->tags_count++;
 }
 
-static const char *find(const struct pair *pairs, int count, const char *key)
+const char *answer_store(struct answer *answer, const char *format, ...)
+{
+	char *at = answer->text + answer->len;
+	size_t room = sizeof(answer->text) - answer->len;
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(at, room, format, args);
+	va_end(args);
+	if (len < 0 || (size_t)len >= room)
+		return NULL;
+	answer->len += len + 1;
+	return at;
+}
+
+void answer_put(struct answer *answer, const char *key, const char *value)
+{
+	if (!value || answer->count == PAIRS_MAX)
+		return;
+	answer->pairs[answer->count++] = (struct pair){ key, value };
+}
+
+static const char *find(const struct pair *pairs, int count, const char *key,
+			int index)
 {
 	int i;
 
 	for (i = 0; i < count; i++)
-		if (!strcmp(pairs[i].key, key))
+		if (!strcmp(pairs[i].key, key) && !index--)
 			return pairs[i].value;
-	return "";
+	return NULL;
+}
+
+const char *answer_nth(const struct answer *answer, const char *key, int index)
+{
+	return find(answer->pairs, answer->count, key, index);
 }
 
 const char *answer_text(const struct answer *answer, const char *key)
 {
-	return find(answer->pairs, answer->count, key);
+	const char *value = answer_nth(answer, key, 0);
+
+	return value ? value : "";
 }
 
 unsigned long long answer_number(const struct answer *answer,
@@ -93,16 +122,16 @@ unsigned long long answer_number(const struct answer *answer,
 	return strtoull(answer_text(answer, key), NULL, 10);
 }
 
-void answer_tag(const struct answer *answer, int index, struct tag *out)
+void answer_words(const char *key, const char *value, struct words *out)
 {
 	char *save = NULL;
 	char *word;
 	char *equals;
 
-	snprintf(out->text, sizeof(out->text), "tag=%s", answer->tags[index]);
+	snprintf(out->text, sizeof(out->text), "%s=%s", key, value);
 	out->count = 0;
 	for (word = strtok_r(out->text, " ", &save);
-	     word && out->count < PAIRS_MAX;
+	     word && out->count < WORDS_MAX;
 	     word = strtok_r(NULL, " ", &save)) {
 		equals = strchr(word, '=');
 		if (!equals)
@@ -114,12 +143,21 @@ void answer_tag(const struct answer *answer, int index, struct tag *out)
 	}
 }
 
-const char *tag_text(const struct tag *tag, const char *key)
+void answer_tag(const struct answer *answer, int index, struct words *out)
 {
-	return find(tag->pairs, tag->count, key);
+	const char *value = answer_nth(answer, "tag", index);
+
+	answer_words("tag", value ? value : "", out);
 }
 
-unsigned long long tag_number(const struct tag *tag, const char *key)
+const char *words_text(const struct words *words, const char *key)
 {
-	return strtoull(tag_text(tag, key), NULL, 10);
+	const char *value = find(words->pairs, words->count, key, 0);
+
+	return value ? value : "";
+}
+
+unsigned long long words_number(const struct words *words, const char *key)
+{
+	return strtoull(words_text(words, key), NULL, 10);
 }

@@ -7,38 +7,42 @@
 
 #include <jansson.h>
 
-#include "client.h"
+#include "group.h"
 #include "vsleepctl.h"
 
-/* The lines as they came, an empty line before any but the first answer. */
-void print_plain(const struct answer *answer);
-
-json_t *print_object(const struct answer *answer);
 /* On one line; takes the reference. */
 void print_json(json_t *value);
 
-/* "12.3 GiB", in a buffer of the caller's. */
+/* @text, where it is not UTF-8 with "?" for what is not printable ASCII. */
+json_t *print_string(const char *text);
+
+/* "12.3 GiB", "8 bytes" or "0", in a buffer of the caller's. */
 #define SIZE_TEXT 32
 const char *print_size(unsigned long long bytes, char buf[SIZE_TEXT]);
 
-/* The answer in the common format; @sentence writes the one for people. */
-void print_answer(const struct answer *answer, const struct common *common,
-		  void (*sentence)(const struct answer *answer));
+/* " (12.3 GiB copied at 20.1 GiB/s)" and ", 0.972 s" with a newline. */
+void print_copied(const struct answer *answer);
+void print_seconds(const struct answer *answer);
 
-/* What could not be done: on stderr, and as an object for --json. */
-enum outcome print_failure(pid_t pid, const struct common *common,
-			   enum outcome outcome, const char *why);
+/* A key whose values are added up for people, and what they are called. */
+struct sum {
+	const char *key;
+	const char *word;
+};
 
-/*
- * The outcome that the answer's status means.  When it is not DONE or PARTIAL
- * the failure is printed; else the answer is, and PARTIAL's message too.
- */
-enum outcome print_result(pid_t pid, const struct answer *answer,
-			  const struct common *common,
-			  void (*sentence)(const struct answer *answer));
+/* How a verb's answers are told to people. */
+struct style {
+	void (*sentence)(const struct answer *answer);
+	const struct sum *sums;	/* up to a NULL key; NULL: no last line */
+};
 
-/* Show a progress line, where a person watches; erase it. */
-void print_progress(pid_t pid, const char *line);
+/* An answer or a failure of each, in their order; the worst outcome. */
+enum outcome print_group(const struct group *group,
+			 const struct common *common,
+			 const struct style *style);
+
+/* How far they are, on one line, where a person watches; erase it. */
+void print_progress(const struct group *group);
 void print_progress_end(void);
 
 #endif

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "client.h"
-#include "print.h"
+#include "ask.h"
+#include "together.h"
 #include "vsleepctl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define RETRY_MS 100
-
 static const char help[] =
 	"usage: vsleepctl sleep [OPTION...] PID...\n"
 	"\n"
 	"Give the GPU memory of processes back.  They are held until they\n"
-	"wake.\n"
-	"\n"
+	"wake.  Of several processes all sleep or none.\n"
+	SELECT_HELP
 	"  --level 1|2            1 keeps the bytes, 2 drops them (default 1)\n"
 	"  --tags TAG[,TAG...]    only what was allocated under these tags\n"
 	"  --timeout SECONDS      let running work end within so long\n"
 	"  --wait SECONDS         try again for so long while it is busy\n"
 	"  --discard-all          let --level 2 drop everything\n"
 	"  --force                despite calls that vsleep cannot see\n"
+	"  --no-hold              let it run on; it must not use the memory\n"
+	"  --dry-run              only say what would happen\n"
 	COMMON_HELP;
 
 struct sleep {
-	struct common common;
+	struct selection selection;
 	struct request request;
-	const char *tags;	/* NULL: all */
-	unsigned wait_ms;
+	unsigned timeout_ms, wait_ms;
+	bool dry_run;
 };
 
 enum { OPT_LEVEL = OPT_OWN, OPT_TAGS, OPT_TIMEOUT, OPT_WAIT, OPT_DISCARD,
-       OPT_FORCE };
+       OPT_FORCE, OPT_NO_HOLD, OPT_DRY_RUN };
 
 static const struct option options[] = {
 	{ "level", required_argument, NULL, OPT_LEVEL },
@@ -41,107 +41,123 @@ static const struct option options[] = {
 	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "discard-all", no_argument, NULL, OPT_DISCARD },
 	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
+	{ "dry-run", no_argument, NULL, OPT_DRY_RUN },
+	SELECT_OPTIONS,
 	COMMON_OPTIONS
 };
 
 static void sentence(const struct answer *answer)
 {
-	char released[SIZE_TEXT], copied[SIZE_TEXT], kept[SIZE_TEXT];
-	char rest[SIZE_TEXT];
-	const char *speed = answer_text(answer, "gib-per-second");
+	char released[SIZE_TEXT], kept[SIZE_TEXT], rest[SIZE_TEXT];
 
-	printf("%s %s: %s released (%s copied%s%s%s), %s kept, %s unmanaged, "
-	       "%s s\n", answer_text(answer, "pid"),
+	printf("%s %s: %s released", answer_text(answer, "pid"),
 	       answer_text(answer, "state"),
-	       print_size(answer_number(answer, "released-bytes"), released),
-	       print_size(answer_number(answer, "copied-bytes"), copied),
-	       speed[0] ? " at " : "", speed, speed[0] ? " GiB/s" : "",
+	       print_size(answer_number(answer, "released-bytes"), released));
+	print_copied(answer);
+	printf(", %s kept, %s unmanaged",
 	       print_size(answer_number(answer, "kept-bytes"), kept),
-	       print_size(answer_number(answer, "unmanaged-bytes"), rest),
-	       answer_text(answer, "seconds"));
+	       print_size(answer_number(answer, "unmanaged-bytes"), rest));
+	print_seconds(answer);
 }
 
-static bool in_list(const char *list, const char *name)
+static void sentence_dry(const struct answer *answer)
 {
-	size_t len = strlen(name);
-	const char *at;
+	char released[SIZE_TEXT], kept[SIZE_TEXT], need[SIZE_TEXT];
+	char have[SIZE_TEXT];
+	const char *obstacle;
+	int i;
 
-	for (at = list; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		if (!strncmp(at, name, len) && (!at[len] || at[len] == ','))
-			return true;
+	printf("%s %s: would release %s and keep %s; takes %s of host memory, "
+	       "of which there is %s\n", answer_text(answer, "pid"),
+	       answer_text(answer, "state"),
+	       print_size(answer_number(answer, "would-release-bytes"),
+			  released),
+	       print_size(answer_number(answer, "would-keep-bytes"), kept),
+	       print_size(answer_number(answer, "host-needed-bytes"), need),
+	       print_size(answer_number(answer, "host-available-bytes"),
+			  have));
+	for (i = 0; (obstacle = answer_nth(answer, "obstacle", i)); i++)
+		printf("  in the way now: %s\n", obstacle);
+}
+
+static bool tag_asleep(const struct answer *answer, const char *name)
+{
+	struct words tag;
+	int i;
+
+	for (i = 0; i < answer->tags_count; i++) {
+		answer_tag(answer, i, &tag);
+		if (!strcmp(words_text(&tag, "tag"), name))
+			return !strcmp(words_text(&tag, "state"), "asleep");
 	}
 	return false;
 }
 
-/* An orchestrator that believes "ok" starts the next job on a full GPU. */
-static bool nothing_sleeps(const struct answer *answer, const char *tags)
+/* Wake the tags that did not sleep before. */
+static bool undo(const struct answer *before, const struct answer *after,
+		 struct request *request)
 {
-	struct tag tag;
+	char list[sizeof(request->text)];
+	const char *name;
+	struct words tag;
+	size_t len = 0;
 	int i;
 
-	if (!answer_number(answer, "resident-bytes") &&
-	    !answer_number(answer, "unmanaged-bytes"))
-		return false;
-	if (!tags)
-		return !answer_number(answer, "evicted-bytes");
-	for (i = 0; i < answer->tags_count; i++) {
-		answer_tag(answer, i, &tag);
-		if (in_list(tags, tag_text(&tag, "tag")) &&
-		    tag_number(&tag, "evicted-bytes"))
+	list[0] = '\0';
+	for (i = 0; i < after->tags_count; i++) {
+		answer_tag(after, i, &tag);
+		name = words_text(&tag, "tag");
+		if (!words_number(&tag, "evicted-bytes") ||
+		    tag_asleep(before, name))
+			continue;
+		len += snprintf(list + len, sizeof(list) - len, "%s%s",
+				len ? "," : "", name);
+		if (len >= sizeof(list))
 			return false;
 	}
-	return true;
+	if (!len)
+		return false;
+	request_start(request, "wake");
+	request_add(request, "progress", "yes");
+	return request_add(request, "tags", list);
 }
 
-static enum outcome judge(const struct answer *answer, pid_t pid,
-			  const struct sleep *sleep)
+static enum outcome act(struct sleep *sleep)
 {
-	char resident[SIZE_TEXT], rest[SIZE_TEXT];
-	enum outcome outcome;
+	static const struct sum sums[] = {
+		{ "released-bytes", "released" },
+		{ "kept-bytes", "kept" },
+		{ "unmanaged-bytes", "unmanaged" },
+		{ NULL, NULL }
+	};
+	static const struct style style = { sentence, sums };
+	struct request probe = sleep->request;
+	struct together together = {
+		.request = &sleep->request,
+		.probe = &probe,
+		.timeout_ms = sleep->timeout_ms,
+		.wait_ms = sleep->wait_ms,
+		.undo = undo,
+	};
 
-	outcome = print_result(pid, answer, &sleep->common, sentence);
-	if (outcome != DONE || !nothing_sleeps(answer, sleep->tags))
-		return outcome;
-	complain(pid, "nothing was released: it holds %s resident and %s that "
-		 "vsleep does not manage",
-		 print_size(answer_number(answer, "resident-bytes"), resident),
-		 print_size(answer_number(answer, "unmanaged-bytes"), rest));
-	return PARTIAL;
+	request_add(&probe, "dry-run", "yes");
+	request_add(&sleep->request, "progress", "yes");
+	return together_each(&sleep->selection, &together, &style);
 }
 
-static enum outcome act(pid_t pid, void *arg)
+static enum outcome act_dry(struct sleep *sleep)
 {
-	const struct sleep *sleep = arg;
-	double deadline = now() + sleep->wait_ms / 1000.0;
-	static struct answer answer;
-	struct connection connection;
-	enum outcome outcome;
-	bool asked;
+	static const struct style style = { .sentence = sentence_dry };
 
-	asked = client_connect(pid, &connection) &&
-		client_ask(&connection, &sleep->request, print_progress,
-			   &answer);
-	while (asked && !strcmp(answer_text(&answer, "status"), "busy") &&
-	       now() < deadline) {
-		pause_ms(RETRY_MS);
-		asked = client_ask(&connection, &sleep->request,
-				   print_progress, &answer);
-	}
-	print_progress_end();
-	if (asked)
-		outcome = judge(&answer, connection.pid, sleep);
-	else
-		outcome = print_failure(connection.pid, &sleep->common,
-					connection.outcome, connection.why);
-	client_close(&connection);
-	return outcome;
+	request_add(&sleep->request, "dry-run", "yes");
+	return ask_each(&sleep->selection, &sleep->request, &style);
 }
 
 /* One of our own options; false after a usage error. */
-static bool take_option(int value, struct sleep *sleep)
+static bool take_option(int value, void *arg)
 {
-	unsigned ms;
+	struct sleep *sleep = arg;
 
 	switch (value) {
 	case OPT_LEVEL:
@@ -151,45 +167,34 @@ static bool take_option(int value, struct sleep *sleep)
 		}
 		return request_add(&sleep->request, "level", optarg);
 	case OPT_TAGS:
-		sleep->tags = optarg;
 		return request_add(&sleep->request, "tags", optarg);
 	case OPT_TIMEOUT:
-		if (!parse_seconds(optarg, &ms) || !ms) {
-			usage_error("--timeout %s: must be seconds, from 0.001 "
-				    "to 86400", optarg);
-			return false;
-		}
-		return request_add_number(&sleep->request, "timeout-ms", ms);
+		return parse_timeout(optarg, &sleep->timeout_ms) &&
+		       request_add_number(&sleep->request, "timeout-ms",
+					  sleep->timeout_ms);
 	case OPT_WAIT:
-		if (parse_seconds(optarg, &sleep->wait_ms))
-			return true;
-		usage_error("--wait %s: must be seconds, from 0 to 86400",
-			    optarg);
-		return false;
+		return parse_wait(optarg, &sleep->wait_ms);
 	case OPT_DISCARD:
 		return request_add(&sleep->request, "discard-all", "yes");
-	default:
+	case OPT_FORCE:
 		return request_add(&sleep->request, "force", "yes");
+	case OPT_NO_HOLD:
+		return request_add(&sleep->request, "hold", "no");
+	default:
+		sleep->dry_run = true;
+		return true;
 	}
 }
 
 enum outcome sleep_main(int argc, char **argv)
 {
-	struct sleep sleep = { .tags = NULL };
+	static const struct syntax syntax = { help, options, take_option };
+	struct sleep sleep = { .dry_run = false };
 	enum outcome outcome;
-	int value;
 
 	request_start(&sleep.request, "sleep");
-	request_add(&sleep.request, "progress", "yes");
-	while ((value = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (value >= OPT_OWN) {
-			if (!take_option(value, &sleep))
-				return USAGE;
-		} else if (!common_option(value, help, &sleep.common,
-					  &outcome)) {
-			return outcome;
-		}
-	}
-	common_settle(&sleep.common);
-	return for_each_process(argv + optind, act, &sleep);
+	if (!select_options(argc, argv, &syntax, &sleep, &sleep.selection,
+			    &outcome))
+		return outcome;
+	return sleep.dry_run ? act_dry(&sleep) : act(&sleep);
 }

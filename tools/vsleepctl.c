@@ -4,6 +4,7 @@
 #include "vsleepctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,10 +21,15 @@ static const struct verb {
 	{ "run", run_main, "start a program under vsleep" },
 	{ "list", list_main, "the processes that can be put to sleep" },
 	{ "status", status_main, "what a process holds and what sleeps" },
+	{ "config", config_main, "the settings of a process" },
 	{ "sleep", sleep_main, "give the GPU memory of processes back" },
 	{ "wake", wake_main, "bring it back" },
+	{ "pause", pause_main, "hold processes, their memory stays" },
+	{ "resume", resume_main, "let paused processes run on" },
+	{ "cancel", cancel_main, "take back what was asked for and waits" },
 	{ "tag", tag_main, "name the allocations that a process makes next" },
 	{ "wait", wait_main, "until a process is awake, asleep or settled" },
+	{ "doctor", doctor_main, "whether vsleep is active, or why not" },
 };
 
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
@@ -105,6 +111,23 @@ bool parse_seconds(const char *text, unsigned *ms)
 	return true;
 }
 
+bool parse_timeout(const char *text, unsigned *ms)
+{
+	if (parse_seconds(text, ms) && *ms)
+		return true;
+	usage_error("--timeout %s: must be seconds, from 0.001 to 86400",
+		    text);
+	return false;
+}
+
+bool parse_wait(const char *text, unsigned *ms)
+{
+	if (parse_seconds(text, ms))
+		return true;
+	usage_error("--wait %s: must be seconds, from 0 to 86400", text);
+	return false;
+}
+
 bool parse_pid(const char *text, pid_t *out)
 {
 	char *end;
@@ -120,7 +143,6 @@ bool parse_pid(const char *text, pid_t *out)
 	return true;
 }
 
-/* A script that gets one code for several processes needs the worst. */
 static int badness(enum outcome outcome)
 {
 	static const int order[] = {
@@ -136,28 +158,9 @@ static int badness(enum outcome outcome)
 	return order[outcome];
 }
 
-enum outcome for_each_process(char **args,
-			      enum outcome (*act)(pid_t pid, void *arg),
-			      void *arg)
+enum outcome worse(enum outcome a, enum outcome b)
 {
-	enum outcome worst = DONE;
-	enum outcome outcome;
-	pid_t pid;
-	int i;
-
-	if (!args[0])
-		return usage_error("no process is named: give its PID");
-	for (i = 0; args[i]; i++)
-		if (!parse_pid(args[i], &pid))
-			return usage_error("\"%s\" is not the PID of a process",
-					   args[i]);
-	for (i = 0; args[i]; i++) {
-		parse_pid(args[i], &pid);
-		outcome = act(pid, arg);
-		if (badness(outcome) > badness(worst))
-			worst = outcome;
-	}
-	return worst;
+	return badness(a) > badness(b) ? a : b;
 }
 
 double now(void)
@@ -178,20 +181,45 @@ void pause_ms(unsigned ms)
 	nanosleep(&ts, NULL);
 }
 
+/*
+ * What is closed must not become the number of a socket that is then written
+ * to.  Writing still fails, and a program that is started finds it closed.
+ */
+static void occupy_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Output that is lost is a failure. */
+static enum outcome finish(enum outcome outcome)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return outcome;
+	fprintf(stderr, "vsleepctl: standard output: %s\n", strerror(errno));
+	return outcome ? outcome : FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	static char self[] = "vsleepctl";
-	const char *name = argc > 1 ? argv[1] : "list";
-	enum outcome outcome;
+	bool named = argc > 1 && argv[1][0] != '-';
+	const char *name = named ? argv[1] : "list";
 	size_t i;
 
-	if (!strcmp(name, "--help")) {
+	occupy_standard();
+	if (argc > 1 && !strcmp(argv[1], "--help")) {
 		print_help(stdout);
-		return DONE;
+		return finish(DONE);
 	}
-	if (!strcmp(name, "--version")) {
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
 		printf("vsleepctl %s\n", PACKAGE_VERSION);
-		return DONE;
+		return finish(DONE);
 	}
 	for (i = 0; i < VERBS; i++)
 		if (!strcmp(verbs[i].name, name))
@@ -201,16 +229,8 @@ int main(int argc, char **argv)
 		print_help(stderr);
 		return USAGE;
 	}
-	if (argc > 1) {
-		argc--;
-		argv++;
-	}
+	argc -= named;
+	argv += named;
 	argv[0] = self;		/* getopt_long begins its messages with it */
-	outcome = verbs[i].main(argc, argv);
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "vsleepctl: standard output: %s\n",
-			strerror(errno));
-		return outcome ? outcome : FAILED;
-	}
-	return outcome;
+	return finish(verbs[i].main(argc, argv));
 }

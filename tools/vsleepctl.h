@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vsleepctl - what the verbs share: exit codes, common options, the loop over
- * processes.  Each verb has a file and a row in the table of vsleepctl.c.
+ * vsleepctl - what the verbs share: exit codes, common options, time.  Each
+ * verb has a file and a row in the table of vsleepctl.c.
  */
 #ifndef TOOLS_VSLEEPCTL_H
 #define TOOLS_VSLEEPCTL_H
@@ -29,7 +29,8 @@ struct common {
 };
 
 /* getopt values of the options that every such verb has. */
-enum { OPT_HELP = 256, OPT_JSON, OPT_PLAIN, OPT_OWN };
+enum { OPT_HELP = 256, OPT_JSON, OPT_PLAIN, OPT_NAME, OPT_GPU, OPT_TREE,
+       OPT_ALL, OPT_OWN };
 
 #define COMMON_OPTIONS                             \
 	{ "json", no_argument, NULL, OPT_JSON },   \
@@ -66,10 +67,12 @@ bool parse_pid(const char *text, pid_t *out);
 /* Seconds with decimals into milliseconds; false on anything else. */
 bool parse_seconds(const char *text, unsigned *ms);
 
-/* Do @act for each process of @args; the worst outcome. */
-enum outcome for_each_process(char **args,
-			      enum outcome (*act)(pid_t pid, void *arg),
-			      void *arg);
+/* The arguments of --timeout and --wait; false after a usage error. */
+bool parse_timeout(const char *text, unsigned *ms);
+bool parse_wait(const char *text, unsigned *ms);
+
+/* The worse of two outcomes: a script that gets one code needs that. */
+enum outcome worse(enum outcome a, enum outcome b);
 
 /* CLOCK_MONOTONIC in seconds; and a pause. */
 double now(void);
@@ -78,9 +81,14 @@ void pause_ms(unsigned ms);
 enum outcome run_main(int argc, char **argv);
 enum outcome list_main(int argc, char **argv);
 enum outcome status_main(int argc, char **argv);
+enum outcome config_main(int argc, char **argv);
 enum outcome sleep_main(int argc, char **argv);
 enum outcome wake_main(int argc, char **argv);
+enum outcome pause_main(int argc, char **argv);
+enum outcome resume_main(int argc, char **argv);
+enum outcome cancel_main(int argc, char **argv);
 enum outcome tag_main(int argc, char **argv);
 enum outcome wait_main(int argc, char **argv);
+enum outcome doctor_main(int argc, char **argv);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# However a program ends, and whether it is awake, asleep or on its way there:
+# However a program ends, and whether it is awake, paused, asleep or between:
 # its exit status and what its exit handlers say are those of a plain run, at
 # once.  An orderly exit leaves no socket, and what others leave `list` removes.
 
@@ -56,10 +56,11 @@ for case in return: free: thread: quick: exit: abort: TERM: INT: \
 	begin talk_plain plain
 	depart plain
 	plain=$ENDED
-	for when in awake asleep between; do
+	for when in awake paused asleep between; do
 		begin talk "$how-$when" "$([[ $when != between ]] || echo 60)"
 		pid=${PID[$how-$when]}
 		case $when in
+		paused) ctl 0 pause "$pid" ;;
 		asleep) sleeps "$how-$when" ;;
 		between)
 			"$VSLEEPCTL" sleep "$pid" >/dev/null 2>&1 &

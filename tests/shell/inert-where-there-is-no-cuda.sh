@@ -64,30 +64,101 @@ for setting in VSLEEP_TAG=a VSLEEP_LOG="$WORK/log"; do
 	[[ ! -e $WORK/log ]] || fail "a log file"
 done
 
-# the loader does not take it into programs that gain rights
-for program in /usr/bin/mount /bin/su /usr/bin/passwd ''; do
-	[[ ! -u $program ]] || break
-done
-if [[ $program ]]; then
-	as=()
-	((EUID)) || as=(setpriv --reuid 65534 --clear-groups)
-	"${as[@]}" "$program" --help >"$WORK/plain.out" 2>&1
-	plain=$?
-	LD_PRELOAD=$LIBVSLEEP "${as[@]}" "$program" --help 2>&1 |
-		grep -v '^ERROR: ld.so: object' >"$WORK/with.out"
-	equal "status of $program" "$plain" "${PIPESTATUS[0]}"
-	cmp "$WORK/plain.out" "$WORK/with.out" || fail "output of $program"
+# there NAME...: all of these programs are; it is said where one is not
+there() {
+	local name
+	for name; do
+		command -v "$name" >/dev/null && continue
+		echo "not tried: $name"
+		return 1
+	done
+}
+
+# What people run all day, and what that starts; work is done in $WORK/tree,
+# which is made anew for each run.
+tree() {
+	same 0 sh -c "rm -rf '$WORK/tree' && mkdir '$WORK/tree' &&
+		cd '$WORK/tree' && $1"
+}
+printf '#include <iostream>\nint main() { std::cout << "built\\n"; }\n' \
+	>"$WORK/a.cc"
+printf '#include <stdio.h>\nint main(void) { return puts("built") < 0; }\n' \
+	>"$WORK/a.c"
+printf 'all: 1 2 3\n1 2 3:\n\techo made $@ | tee $@\n' >"$WORK/Makefile"
+cat >"$WORK/many.py" <<'END'
+import multiprocessing, os, subprocess, threading
+
+def square(n):
+    return n * n
+
+if __name__ == "__main__":
+    with multiprocessing.Pool(3) as pool:
+        print(pool.map(square, range(50)))
+    threads = [threading.Thread(target=square, args=(n,)) for n in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    print(subprocess.check_output(["sh", "-c", "echo from $0", "below"]))
+    print(len(os.listdir("/proc/self/task")))
+END
+export HOME=$WORK GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a \
+	GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b \
+	GIT_AUTHOR_DATE="1000000000 +0000" GIT_COMMITTER_DATE="1000000000 +0000"
+! there git || tree "git init -q . 2>&1 && seq 1 9999 >f && git add f &&
+	git commit -q -m one && seq 2 9999 >f && git diff --stat &&
+	git log -p && git fsck 2>&1 && git gc -q && git rev-parse HEAD"
+! there gcc || tree "gcc -O1 -g -o a ../a.c && md5sum a && ./a"
+! there g++ || tree "g++ -O1 -o a ../a.cc && md5sum a && ./a"
+! there clang || tree "clang -O1 -o a ../a.c && md5sum a && ./a"
+! there make || tree "make -s -j3 --output-sync=target -f ../Makefile | sort"
+! there tar gzip || tree "seq 1 99999 >f && tar -czf t.gz --mtime=@0 f &&
+	rm f && tar -xvzf t.gz && md5sum f"
+# shellcheck disable=SC2016 # for perl
+! there perl || tree 'perl -e '\''
+	print join(" ", sort map { $_ * 7 % 13 } 1..12), "\n";
+	print `echo from a shell`; exit 0'\'
+! there find xargs || tree "mkdir -p a/b/c && touch a/1 a/b/2 a/b/c/3 &&
+	find . -type f | sort | xargs -n 1 -P 1 md5sum"
+! there python3 || same 0 python3 "$WORK/many.py"
+if gcc -static -o "$WORK/static" "$WORK/a.c" 2>/dev/null; then
+	same 0 "$WORK/static"
 else
-	echo "not tried: no program with the setuid bit"
+	echo "not tried: a static program"
 fi
+untouched
+
+# The loader says that it does not take it into programs of another kind, and
+# into those that gain rights.
+refused() {
+	"$@" >"$WORK/plain.out" 2>&1 </dev/null
+	local plain=$?
+	LD_PRELOAD=$LIBVSLEEP "$@" 2>&1 </dev/null |
+		grep -v '^ERROR: ld.so: object' >"$WORK/with.out"
+	equal "status of $*" "$plain" "${PIPESTATUS[0]}"
+	cmp "$WORK/plain.out" "$WORK/with.out" || fail "output of $*"
+}
+as=()
+((EUID)) || as=(setpriv --reuid 65534 --clear-groups)
+tried=0
+for program in /usr/bin/{mount,passwd,su,chsh,gpasswd,newgrp,sudo,ping}; do
+	[[ -u $program || $program == */ping && -x $program ]] || continue
+	refused "${as[@]}" "$program" --help
+	tried=$((tried + 1))
+done
+((tried)) || echo "not tried: no program with the setuid bit"
+if gcc -m32 -o "$WORK/narrow" "$WORK/a.c" 2>/dev/null; then
+	refused "$WORK/narrow"
+else
+	echo "not tried: a 32-bit program"
+fi
+untouched
 
 # many at once
-for n in {1..100}; do
+for n in {1..300}; do
 	LD_PRELOAD=$LIBVSLEEP sh -c "echo $n" >"$WORK/many.$n" 2>&1 &
 done
 wait
-for n in {1..100}; do
-	equal "start $n of 100" "$n" "$(<"$WORK/many.$n")"
+for n in {1..300}; do
+	equal "start $n of 300" "$n" "$(<"$WORK/many.$n")"
 done
 untouched
 

@@ -134,15 +134,26 @@ ready() {
 
 gone() { ! kill -0 "${PID[$1]}" 2>/dev/null; }
 
+# stop NAME: all of its threads
+stop() {
+	kill -STOP "${PID[$1]}"
+	within "$1 to stop" stopped "$1"
+}
+stopped() {
+	[[ -z $(grep -L '^State:.T' "/proc/${PID[$1]}/task/"*/status) ]]
+}
+
 # tell NAME COMMAND; answer NAME: its next line, in ANSWER
 tell() { echo "$2" >&"${TO[$1]}"; }
 answer() {
-	local end=$((SECONDS + PATIENCE))
+	local end=$((SECONDS + PATIENCE)) half=''
+	# what came before the time was over is in ANSWER and nowhere else
 	until IFS= read -r -t 1 -u "${FROM[$1]}" ANSWER; do
+		half+=$ANSWER
 		gone "$1" && fail "$1 ended instead of answering"
 		((SECONDS < end)) || fail "$1 does not answer"
 	done
-	ANSWER=${ANSWER% }
+	ANSWER=$half${ANSWER% }
 }
 
 # silent NAME: it has said nothing that was not read

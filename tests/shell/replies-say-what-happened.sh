@@ -14,18 +14,21 @@ tag_keys() { grep "^tag=$1 " <<<"$OUT" | sed 's/=[^ ]*//g'; }
 always="status state sequence allocations live-bytes resident-bytes \
 evicted-bytes backed-up-bytes unmanaged-bytes released-bytes restored-bytes \
 kept-bytes copied-bytes pageable-bytes lost-bytes seconds drain-seconds \
-gib-per-second held-calls held-now holds unhooked marker pid name version \
-tag tag tag "
+gib-per-second held-calls held-now holds paused unhooked marker pid name \
+version tag tag tag device "
 of_each_tag="tag policy state allocations live-bytes resident-bytes \
 evicted-bytes backed-up-bytes lost-bytes"
+of_each_device="device uuid bus vmm contexts resident-bytes evicted-bytes"
 
 # whole VERB: every field is in OUT, and what must agree agrees
 whole() {
 	local key sum
 	case $1 in
-	status) equal "keys" "${always/gib-per-second /}" "$(keys)" ;;
-	sleep) equal "keys" "${always/bytes seconds/bytes kept-why seconds}" \
-		"$(keys)" ;;
+	status) equal "keys" "${always/gib-per-second /}used " "$(keys)" ;;
+	sleep)
+		equal "keys" "${always/kept-bytes/kept-bytes kept kept-why}" \
+			"$(keys)"
+		;;
 	wake) equal "keys" "$always" "$(keys)" ;;
 	esac
 	if [[ $1 != status ]]; then
@@ -34,6 +37,10 @@ whole() {
 			"$(value gib-per-second)"
 	fi
 	equal "keys of a tag" "$of_each_tag" "$(tag_keys k)"
+	equal "keys of a device" "$of_each_device" \
+		"$(grep ^device= <<<"$OUT" | sed 's/=[^ ]*//g')"
+	equal "resident on the device" "$(value resident-bytes)" \
+		"$(word resident-bytes "$(grep ^device= <<<"$OUT")")"
 	for key in allocations live-bytes resident-bytes evicted-bytes \
 		backed-up-bytes; do
 		sum=$(grep ^tag= <<<"$OUT" | sed "s/.* $key=\([0-9]*\).*/\1/" |
@@ -72,6 +79,7 @@ for n in 1 2; do
 		released-bytes $((all - kept)) restored-bytes 0 \
 		kept-bytes "$kept" copied-bytes $((all - kept - dropped)) \
 		pageable-bytes 0 lost-bytes "$dropped" holds asleep
+	matches "what was kept and why" "$kept *" "$(value kept)"
 	equal "lost of k" "$dropped" "$(of_tag k lost-bytes)"
 	equal "states" "asleep asleep" \
 		"$(of_tag k state) $(of_tag default state)"
@@ -94,6 +102,31 @@ for n in 1 2; do
 	ask p "fill k 1"
 done
 
+# ---- what would happen, and the settings -----------------------------------
+
+before=$(now p sequence)
+ctl 0 sleep --dry-run "${PID[p]}"
+expect status ok state awake sequence "$before" holds '' obstacle '' \
+	would-release-bytes $((all - kept)) would-keep-bytes "$kept" \
+	host-needed-bytes $((all - kept - dropped))
+at_least "host memory" $((all - kept - dropped)) "$(value host-available-bytes)"
+ctl 0 sleep --dry-run --tags k "${PID[p]}"
+expect would-release-bytes "$dropped" host-needed-bytes 0
+ctl 1 sleep --dry-run --tags no "${PID[p]}"
+matches "a refusal" '*refused: unknown tag "no"' "$ERR"
+ask p begin
+ctl 0 sleep --dry-run "${PID[p]}"
+matches "what is in the way" "*captur*" "$(value obstacle)"
+ask p end
+equal "sequence" "$before" "$(now p sequence)"
+ctl 0 config "${PID[p]}"
+expect status ok pid "${PID[p]}"
+matches "a setting" "*setting=VSLEEP_TAGS source=environment\
+ value=k=discard,z=keep
+*" "$OUT"
+matches "another one" "*setting=VSLEEP_TIMEOUT source=default value=10
+*" "$OUT"
+
 # ---- the same as JSON ------------------------------------------------------
 
 # json: OUT is valid JSON; the same lines of key=value as without
@@ -102,12 +135,20 @@ json() {
 import json, sys
 answer = json.load(sys.stdin)
 tags = answer.pop("tags")
+devices = answer.pop("devices")
+kept = answer.pop("kept", [])
+used = answer.pop("used", None)
 for key, value in answer.items():
     if key.endswith("seconds"):
         value = "%.3f" % value
     print("%s=%s" % (key, value))
-for tag in tags:
-    print(" ".join("%s=%s" % pair for pair in tag.items()))
+    if key == "kept-bytes":
+        for line in kept:
+            print("kept=%d %s" % (line["bytes"], line["why"]))
+for item in tags + devices:
+    print(" ".join("%s=%s" % pair for pair in item.items()))
+if used:
+    print("used=%s" % used)
 '
 }
 if command -v python3 >/dev/null; then
@@ -124,6 +165,18 @@ if command -v python3 >/dev/null; then
 	json <<<"$OUT" >/dev/null || fail "not JSON: $OUT"
 	ctl 0 list --json
 	python3 -m json.tool >/dev/null <<<"$OUT" || fail "not JSON: $OUT"
+	ask p begin
+	ctl 0 sleep --dry-run --json "${PID[p]}"
+	ask p end
+	equal "obstacles" True "$(python3 -c 'import json, sys
+print(["captur" in text for text in json.load(sys.stdin)["obstacles"]][0])' \
+		<<<"$OUT")"
+	ctl 0 config --json "${PID[p]}"
+	equal "settings as JSON" "environment k=discard,z=keep" \
+		"$(python3 -c 'import json, sys
+for row in json.load(sys.stdin)["settings"]:
+    if row["setting"] == "VSLEEP_TAGS":
+        print(row["source"], row["value"])' <<<"$OUT")"
 	ctl 1 sleep --json --tags no "${PID[p]}"
 	json <<<"$OUT" | grep -x 'message=unknown tag "no"' >/dev/null ||
 		fail "$OUT"
@@ -150,7 +203,7 @@ PID[idle]=$!
 ( : ) &
 dead=$!
 wait $dead
-for verb in status sleep wake; do
+for verb in status config sleep wake pause resume cancel; do
 	for pid in 1 $$ "${PID[idle]}"; do
 		ctl 6 $verb "$pid"
 		matches "$verb $pid" "vsleepctl: no vsleep in process $pid: *" \
@@ -208,11 +261,12 @@ matches "wait --state dozing" "*awake, asleep or partial*" "$ERR"
 ctl 2 wait --timeout 0 "${PID[p]}"
 
 ctl 0 list
-equal "processes" "${PID[p]} ${PID[q]}" \
+equal "processes" "$(printf '%s\n' "${PID[p]}" "${PID[q]}" | sort -n |
+	paste -sd' ')" \
 	"$(grep -o '^pid=[0-9]*' <<<"$OUT" | sort -t= -nk2 | cut -d= -f2 |
 		paste -sd' ')"
 matches "a line of the list" "*pid=${PID[p]} state=awake\
- resident-bytes=$(device p) evicted-bytes=0 name=puppet*" "$OUT"
+ resident-bytes=$(device p) evicted-bytes=0 paused=no name=puppet*" "$OUT"
 kill -KILL "${PID[q]}"
 end q 137
 touch "$VSLEEP_DIR/other"
@@ -227,7 +281,7 @@ equal "files that stay" "$(sock "${PID[p]}") other" "$(files)"
 ctl 0 --version
 matches "--version" "vsleepctl [0-9]*.[0-9]*" "$OUT"
 ctl 0 --help
-for verb in run list status sleep wake tag wait; do
+for verb in run list status config sleep wake pause resume cancel tag wait; do
 	grep -q "^  $verb " <<<"$OUT" || fail "--help does not name $verb"
 	"$VSLEEPCTL" $verb --help | grep -q "^usage: vsleepctl $verb" ||
 		fail "no help for $verb"
@@ -237,7 +291,7 @@ ctl 2 slumber
 matches "an unknown verb" '*there is no verb "slumber"*' "$ERR"
 equal "stdout" '' "$OUT"
 ctl 2 --gently
-for verb in run list status sleep wake tag wait; do
+for verb in run list status config sleep wake pause resume cancel tag wait; do
 	ctl 2 $verb --gently
 	matches "$verb --gently" "*--gently*" "$ERR"
 done

@@ -19,7 +19,11 @@ failed_by() {
 	[[ $(now "$1" last-error) == $2 ]]
 }
 
-puppet p
+# Two threads of the program may run the handler at once, so the next signal
+# waits until the one before has arrived.
+arrived() { [[ $(grep -c "a signal asked for a $1" "$WORK/p.log") == "$2" ]]; }
+
+puppet p VSLEEP_LOG="$WORK/p.log" VSLEEP_LOG_LEVEL=debug
 ask p "alloc a $((3 * M))"
 ask p "fill a 1"
 for n in 1 3 5; do
@@ -33,6 +37,7 @@ done
 # the same again is no work
 told p USR1 asleep 7
 kill -s USR1 "${PID[p]}"
+within "the other signal" arrived sleep 5
 told p USR2 awake 8
 ask p "check a" "ok bad=0"
 

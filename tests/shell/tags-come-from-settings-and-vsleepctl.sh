@@ -14,7 +14,8 @@ tags() {
 	status "$1"
 	grep '^tag=' <<<"$OUT" | while read -r line; do
 		echo -n "$(word tag "$line") $(word policy "$line")" \
-			"$(word allocations "$line") $(word live-bytes "$line");"
+			"$(word allocations "$line")" \
+			"$(word live-bytes "$line");"
 	done
 }
 
