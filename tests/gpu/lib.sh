@@ -8,7 +8,8 @@
 # this part's rows) and VSLEEP_DIR.  Nothing waits without a limit.
 
 set -u
-export LC_ALL=C PYTHONUNBUFFERED=1 CUDA_DEVICE_ORDER=PCI_BUS_ID
+export LC_ALL=C PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
 # A machine whose memory grows as it is touched reports too little of it.
 export VSLEEP_HOST_LIMIT=${VSLEEP_HOST_LIMIT:-100G}
 
@@ -76,7 +77,7 @@ mib() { [[ $1 =~ ^[0-9]+$ ]] && echo $(($1 / 1048576)) || echo '?'; }
 # header CELL...: the columns of this part
 header() { (IFS=$'\t' && echo "$*") >"$ROWS.head"; }
 
-# row CELL...: the last cell is "ok", "stated" or what is wrong
+# row CELL...: the last cell is "ok", "stated", "skipped: ..." or what is wrong
 row() { (IFS=$'\t' && echo "${*//$'\n'/ }") >>"$ROWS"; }
 
 # verdict PROBLEM: "ok", or FAILED with the problem

@@ -78,7 +78,7 @@ check_one() {
 		"$plain") ;;
 		"${plain}until woken")
 			# no exit handler has run yet: a call is a call
-			[[ $mode == tls || $mode == late ]] ||
+			[[ " tls worker late atexit " == *" $mode "* ]] ||
 				problem+="held until woken"
 			;;
 		*) problem+="not as plain: $got" ;;
@@ -89,14 +89,51 @@ check_one() {
 	done
 }
 
+# dump_of [-p] NAME: MiB on disk of the core of a hold with 8 GiB that aborts;
+# preloaded it sleeps.  A core is written into the working folder.
+dump_of() {
+	local flags=() name
+	[[ $1 != -p ]] || { flags=(-p) && shift; }
+	name=$1
+	mkdir -p "$WORK/$name.dump" && cd "$WORK/$name.dump" || return
+	ulimit -c unlimited
+	hold_up "${flags[@]}" "$name" && ask "$name" 60 "mix 8192" &&
+		ask "$name" 60 "fill 1" || echo -n "no 8 GiB; "
+	[[ ${#flags[@]} -eq 0 ]] || ctl sleep "${PID[$name]}" ||
+		echo -n "sleep, status $?; "
+	end "$name" ABRT
+	du -sm . | cut -f 1
+	cd "$WORK" && rm -rf "$WORK/$name.dump"
+}
+
+# Backups are no part of a core dump.
+dumps() {
+	local pattern plain asleep problem=''
+	pattern=$(cat /proc/sys/kernel/core_pattern)
+	if [[ $pattern == [/\|]* ]]; then
+		row "core dump" asleep - - "skipped: cores go to $pattern"
+		return
+	fi
+	plain=$(dump_of dump-plain)
+	asleep=$(dump_of -p dump-asleep)
+	at_least "$plain" 1 && at_most "$asleep" $((plain + 64)) ||
+		problem="more than 64 MiB over plain"
+	row "core dump" asleep "$plain MiB" "$asleep MiB" \
+		"$(verdict "$problem")"
+}
+
 header "leaves by" when "plain: status|output" held verdict
 seed=$RANDOM
-for mode in return free thread quick handler destructor tls wait; do
+for mode in return free thread quick handler destructor tls worker wait; do
 	seed=$((seed + 1))
 	check_one "$mode" "$seed" "$BIN/exits" "$mode" &
 	(($(jobs -rp | wc -l) < 5)) || wait -n
 done
 check_one python $((seed + 1)) python3 "$HERE/programs/exits.py" &
-check_one late $((seed + 2)) python3 "$HERE/programs/exits.py" late &
+for mode in late atexit; do
+	check_one "$mode" $((seed + 2)) python3 "$HERE/programs/exits.py" \
+		"$mode" &
+done
 wait
+dumps
 sort -o "$ROWS" "$ROWS"

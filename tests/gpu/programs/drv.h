@@ -165,7 +165,7 @@ static inline void drv_open(void)
 
 	drv_find();
 	CK(CU(cuInit)(0));
-	CK(CU(cuDeviceGet)(&drv.device, 0));
+	CK(CU(cuDeviceGet)(&drv.device, (int)prog_env("DEVICE", 0)));
 	CK(CU(cuDevicePrimaryCtxRetain)(&drv.context, drv.device));
 	CK(CU(cuCtxSetCurrent)(drv.context));
 	CK(CU(cuModuleLoadData)(&module, kernels_ptx));

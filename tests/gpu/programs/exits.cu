@@ -11,6 +11,7 @@
  *   handler       exit(4); a handler copies the memory out and prints its sum
  *   destructor    return; the destructor of a global object frees the memory
  *   tls           return; that of a thread_local object copies it out
+ *   worker        return once a thread has ended whose thread_local object does
  *   wait          never: someone ends it by a signal
  */
 #include "rt.cuh"
@@ -68,6 +69,8 @@ static int leave(const char *mode)
 		CK(cudaFree(extra));
 	} else if (!strcmp(mode, "thread")) {
 		std::thread([] { exit(3); }).join();
+	} else if (!strcmp(mode, "worker")) {
+		std::thread([] { local_words.armed = true; }).join();
 	} else if (!strcmp(mode, "quick")) {
 		_exit(5);
 	} else if (!strcmp(mode, "handler")) {

@@ -5,29 +5,20 @@ Each graph does a forward pass, a backward pass and an update of the weights;
 every 40 steps the old graph goes and a new one is captured.
 """
 
-import hashlib
 import os
-import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import prog  # noqa: E402
+
+torch = prog.need("torch")
+nn = torch.nn
 
 WIDTH = 4096
 LAYERS = 8
 BATCH = 256
 REPLAYS = 4
-STEPS = int(os.environ.get("STEPS", "250"))
-
-
-def progress(step):
-    text = f"step {step}"
-    print(text, file=sys.stderr, flush=True)
-    path = os.environ.get("PROGRESS")
-    if path:
-        with open(path, "r+" if os.path.exists(path) else "w") as out:
-            out.write(f"{text:<20}\n")
+STEPS = prog.steps(250)
 
 
 class Trainer:
@@ -84,12 +75,10 @@ def main():
         if step % 5 == 0:
             value = trainer.loss.item()
             if step % 25 == 0:
-                print(f"step {step} loss {value.hex()}", flush=True)
-        progress(step)
-    digest = hashlib.sha256()
-    for parameter in trainer.model.parameters():
-        digest.update(parameter.detach().cpu().numpy())
-    print("done", digest.hexdigest())
+                print(f"step {step} loss {prog.exact(value)}", flush=True)
+        prog.progress(step)
+    values = [p.detach().cpu().numpy() for p in trainer.model.parameters()]
+    print("done", prog.digest(values))
 
 
 main()

@@ -6,7 +6,8 @@
  * kernels, asynchronous copies both ways, 2D copies, memsets, events, frees and
  * new allocations of seeded random sizes in each of STEPS steps.  What is in
  * the blocks is the result of all steps so far and is summed on the device.
- * Built with static cudart, shared cudart and per-thread default streams.
+ * Built with static cudart, shared cudart and per-thread default streams; runs
+ * on device DEVICE (0).
  */
 #include "rt.cuh"
 
@@ -111,6 +112,7 @@ int main(void)
 	size_t max = (size_t)prog_env("MAX_BLOCK", 256l << 20);
 	long steps = prog_env("STEPS", 350), ns = prog_env("SPIN_NS", 15000000);
 
+	CK(cudaSetDevice((int)prog_env("DEVICE", 0)));
 	for (int i = 0; i < STREAMS; i++) {
 		CK(cudaStreamCreateWithFlags(&streams[i], i % 2
 					     ? cudaStreamNonBlocking

@@ -64,7 +64,7 @@ int main(void)
 
 	CK(cudaGetDeviceCount(&devices));
 	if (devices < 2) {
-		fprintf(stderr, "two devices are needed\n");
+		fprintf(stderr, "no second device\n");
 		return 77;
 	}
 	make(0, 1);

@@ -5,33 +5,19 @@ A model of about 1 GiB, STEPS steps; prints the exact loss now and then and the
 SHA-256 of all parameters at the end.
 """
 
-import hashlib
 import os
-import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import prog  # noqa: E402
+
+torch = prog.need("torch")
+nn = torch.nn
 
 WIDTH = 4096
 LAYERS = 16
 BATCH = 256
-STEPS = int(os.environ.get("STEPS", "250"))
-
-
-def progress(step):
-    text = f"step {step}"
-    print(text, file=sys.stderr, flush=True)
-    path = os.environ.get("PROGRESS")
-    if path:
-        with open(path, "r+" if os.path.exists(path) else "w") as out:
-            out.write(f"{text:<20}\n")
-
-
-def exact(value):
-    """A float as text that loses nothing."""
-    return float(value).hex()
+STEPS = prog.steps(250)
 
 
 def main():
@@ -54,12 +40,10 @@ def main():
         if step % 5 == 0:
             value = loss.item()
             if step % 25 == 0:
-                print(f"step {step} loss {exact(value)}", flush=True)
-        progress(step)
-    digest = hashlib.sha256()
-    for parameter in model.parameters():
-        digest.update(parameter.detach().cpu().numpy())
-    print("done", digest.hexdigest())
+                print(f"step {step} loss {prog.exact(value)}", flush=True)
+        prog.progress(step)
+    values = [p.detach().cpu().numpy() for p in model.parameters()]
+    print("done", prog.digest(values))
 
 
 main()
