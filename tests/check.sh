@@ -6,27 +6,38 @@
 # toolkit CUDA.  What fails is shown with the end of its log, and the last line
 # is "N passed, N failed": tests and steps together.
 #
-#   gcc    build without a warning, make check
-#   clang  build without a warning
-#   lint   shell scripts, man pages
-#   asan   build with the address and the undefined-behaviour sanitizer, check
-#   tsan   build with the thread sanitizer, unit tests
-#   dist   make distcheck
+#   gcc       build without a warning, make check
+#   clang     build without a warning
+#   lint      shell scripts, man pages
+#   asan      build with the address and the undefined-behaviour sanitizer,
+#             the unit tests and some behaviours
+#   tsan      build with the thread sanitizer, unit tests of what has threads
+#   dist      make distcheck, without the tests; nothing lacks in the archive
+#   headers   build with the oldest headers that will do, some tests
+#   packages  make tarball, make deb
+#   aarch64   build for aarch64, unit tests under qemu, with AARCH64=all the
+#             long ones too; only if it is named, since the compiler and qemu
+#             are large
+#
+# OLDEST_CUDA is the folder of those headers.
 
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 out=$1 cuda=$2
 shift 2
-[[ $# -gt 0 ]] || set -- gcc clang lint asan tsan dist
+all=(gcc clang lint asan tsan dist headers packages aarch64)
+[[ $# -gt 0 ]] || set -- "${all[@]:0:8}"
 for part; do
-	[[ $part =~ ^(gcc|clang|lint|asan|tsan|dist)$ ]] ||
+	[[ " ${all[*]} " == *" $part "* ]] ||
 		{ echo "check.sh: no part $part" >&2 && exit 2; }
 done
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 failures=()	# "NAME<TAB>LOG"
 mkdir -p "$out"
+
+have() { command -v "$1" >/dev/null; }
 
 # count FOLDER: the tests whose logs automake left there
 count() {
@@ -60,13 +71,14 @@ step() {
 	[[ $verdict == ok ]]
 }
 
-# suite NAME FOLDER MAKE-ARGUMENT...: make there, counted test by test
+# suite NAME FOLDER MAKE-ARGUMENT...: make there, counted test by test.  Many
+# tests wait, so there may be more of them than processors.
 suite() {
 	local name=$1 folder=$2 from=$SECONDS before=$failed ran rc
 	local log=$out/${name// /-}.log
 	shift 2
 	find "$folder" -name '*.trs' -delete
-	make -k -C "$folder" -j"$jobs" "$@" >"$log" 2>&1 </dev/null
+	make -k -C "$folder" -j$((jobs + 1)) "$@" >"$log" 2>&1 </dev/null
 	rc=$?
 	ran=$((passed + failed))
 	count "$folder"
@@ -77,6 +89,12 @@ suite() {
 	fi
 	echo "$([[ $rc -eq 0 ]] && echo ok || echo FAILED): $name," \
 		"$((SECONDS - from)) s"
+}
+
+# not_here WHY: a part that this machine cannot do
+not_here() {
+	skipped=$((skipped + 1))
+	echo "skipped: $part, $*"
 }
 
 # configured NAME ARGUMENT...: configure in $out/NAME unless that is done
@@ -106,7 +124,7 @@ part_clang() {
 lint_scripts() {
 	cd "$top" || return 1
 	grep -rlIE '^#!.*\b(bash|sh)$' bootstrap .ci tests |
-		xargs shellcheck -x -P SCRIPTDIR -S warning
+		xargs -n 10 -P "$jobs" shellcheck -x -P SCRIPTDIR -S warning
 }
 
 part_lint() {
@@ -124,45 +142,211 @@ sanitized() {
 		step "build $1" make -C "$out/$1" -j"$jobs"
 }
 
-# tests_of NAME WITHOUT VARIABLE...: tests by variables of tests/Makefile
+# tests_of NAME VARIABLE WITHOUT...: tests by a variable of tests/Makefile
 tests_of() {
-	local folder=$out/$1/tests without=$2 names
-	shift 2
-	names=$(make -s --no-print-directory -C "$folder" \
-		--eval "print: ; @echo ${*/#/\$}" print)
-	echo " $names " | sed "s, $without , ,"
+	local names test
+	names=$(make -s --no-print-directory -C "$out/$1/tests" \
+		--eval "print: ; @echo \$($2)" print)
+	for test in $names; do
+		[[ " ${*:3} " == *" $test "* ]] || echo -n "$test "
+	done
 }
 
-# All is slower with a sanitizer.
+# All is slower with a sanitizer, and some kernels put a program where it wants
+# its shadow.
 patient=LOG_COMPILER='timeout -k 5 600'
+! setarch -R true 2>/dev/null || patient+=' setarch -R'
 
-# A preloaded library comes before the sanitizer in the order of libraries.  A
-# small quarantine, since tests look for memory that grows.  The sanitizer is
-# not inert, and the lints know nothing of it.
+# Behaviours that go through most of src/ and tools/, and through little that a
+# sanitizer does itself: it has signal handlers, and looks for leaks in
+# children too.
+asan_shell() {
+	printf 'shell/%s.sh ' \
+		a-group-is-let-go-with-its-client a-lost-context-is-said \
+		a-program-puts-itself-to-sleep an-older-driver-is-enough \
+		busy-names-what-it-waits-for \
+		cancel-takes-back-what-has-not-begun \
+		devices-sleep-side-by-side \
+		discarded-memory-is-zero-after-wake \
+		every-order-of-sleeps-and-wakes \
+		every-route-to-the-driver-is-managed free-while-asleep \
+		host-memory-is-checked-first ipc-names-the-remedy \
+		memory-that-cannot-be-managed-is-native \
+		pause-holds-and-resume-lets-go replies-say-what-happened \
+		reset-and-destroy-leave-no-records \
+		several-sleep-together-or-none signals-sleep-and-wake \
+		sleep-waits-for-a-capture small-allocations-share-segments \
+		tags-sleep-and-wake-one-by-one the-socket-takes-no-nonsense \
+		threads-have-their-own-tags unmanaged-memory-is-stated \
+		wake-without-memory-stays-asleep
+}
+
+# A preloaded library comes before the sanitizer in the order of libraries.
 part_asan() {
 	export ASAN_OPTIONS=verify_asan_link_order=0
-	ASAN_OPTIONS+=:quarantine_size_mb=4:thread_local_quarantine_size_kb=64
 	sanitized asan "-fsanitize=address,undefined \
 		-fno-sanitize-recover=undefined -fno-omit-frame-pointer" &&
 		suite "check asan sim" "$out/asan/tests/sim" "$patient" check &&
 		suite "check asan" "$out/asan/tests" "$patient" check-am \
-			TESTS="$(tests_of asan \
-				shell/inert-where-there-is-no-cuda.sh \
-				'(UNIT)' '(SHELL_TESTS)')"
+			TESTS="$(tests_of asan UNIT) $(asan_shell)"
 	unset ASAN_OPTIONS
 }
 
-# check_failures is left out: hundreds of short lives, each with few threads.
+# Without hundreds of short lives that have few threads each.  At the end of
+# each case of a test it would wait a second for other threads.
 part_tsan() {
+	local unit
+	export TSAN_OPTIONS=atexit_sleep_ms=20
 	sanitized tsan -fsanitize=thread &&
+		unit=$(tests_of tsan UNIT check_failures \
+			check_faults_system) &&
 		suite "check tsan" "$out/tsan/tests" "$patient" check-am \
-			TESTS="$(tests_of tsan check_failures '(UNIT)')"
+			check_PROGRAMS="$unit" TESTS="$unit"
+	unset TSAN_OPTIONS
+}
+
+# archived: what git has is in the archive, and only what autoconf makes
+# besides.
+archived() {
+	local made='^(.*/)?Makefile\.in$|^(build-aux|m4)/|^aclocal\.m4$'
+	made+='|^config(ure|\.h\.in)$'
+	git -C "$top" ls-files --cached --others --exclude-standard |
+		grep -v '^\.git' | sort >"$out/dist/tracked"
+	tar -tzf "$out"/dist/vsleep-*.tar.gz |
+		sed 's,^[^/]*/,,; /\/$/d; /^$/d' |
+		grep -vE "$made" | sort >"$out/dist/archived"
+	diff "$out/dist/tracked" "$out/dist/archived"
 }
 
 part_dist() {
 	step "configure dist" configured dist &&
 		step "distcheck" make -C "$out/dist" -j"$jobs" distcheck \
-			DISTCHECK_CONFIGURE_FLAGS=--with-cuda="$cuda"
+			TESTS='' check_PROGRAMS='' \
+			DISTCHECK_CONFIGURE_FLAGS="--with-cuda=$cuda \
+				CFLAGS=-O0" || return
+	if git -C "$top" ls-files >/dev/null 2>&1; then
+		step "the archive has all files" archived
+	else
+		not_here "no git: the files of the archive are not compared"
+	fi
+}
+
+# build_some NAME ARGUMENT...: what is installed, and the simulated driver
+build_some() {
+	local folder=$out/$1
+	shift
+	make -C "$folder" -j"$jobs" SUBDIRS="src tools tests/sim" "$@"
+}
+
+# some NAME FOLDER PROGRAMS TESTS MAKE-ARGUMENT...: build and run only these
+some() {
+	suite "check $1 ${2/\// }" "$out/$1/$2" check-am check_PROGRAMS="$3" \
+		TESTS="$4" "${@:5}"
+}
+
+part_headers() {
+	local flags=CFLAGS='-O1 -g -Werror'
+	[[ -f ${OLDEST_CUDA:-}/include/cuda.h ]] ||
+		{ not_here "no headers of CUDA 12.4" && return; }
+	cuda=$OLDEST_CUDA step "configure headers" configured headers CC=gcc &&
+		step "build headers" build_some headers "$flags" &&
+		CUDA_HOME='' some headers tests \
+			"puppet driver_dlopen driver_getproc" \
+			"lint/symbols.sh lint/entry-points.sh \
+			shell/an-older-driver-is-enough.sh" "$flags"
+}
+
+# Jansson and Check for aarch64: unpacked, not installed.  Their archives
+# alone, so that nothing has to be found at run time.
+aarch64_libraries() {
+	local at=$out/aarch64-root source options
+	[[ ! -f $at/done ]] || return 0
+	mkdir -p "$at"/lists/partial "$at"/cache/archives/partial &&
+		cd "$at" || return 1
+	# shellcheck source=/dev/null
+	. /etc/os-release
+	source=/usr/share/keyrings/$ID-archive-keyring.gpg
+	case $ID in
+	debian) source+="] http://deb.debian.org/debian $VERSION_CODENAME"
+		source+=" main" ;;
+	*) source+="] http://ports.ubuntu.com/ubuntu-ports $VERSION_CODENAME"
+		source+=" main universe" ;;
+	esac
+	echo "deb [signed-by=$source" >sources
+	options=(-o Dir::State="$at" -o Dir::State::status=/dev/null
+		-o Dir::Cache="$at/cache" -o Dir::Etc::sourcelist="$at/sources"
+		-o Dir::Etc::sourceparts=/dev/null -o APT::Architecture=arm64
+		-o APT::Architectures::=arm64 -o APT::Sandbox::User=root)
+	apt-get "${options[@]}" -q update &&
+		apt-get "${options[@]}" -q download check libjansson-dev \
+			libsubunit-dev uthash-dev || return 1
+	for package in *.deb; do
+		dpkg-deb -x "$package" . || return 1
+	done
+	rm -f usr/lib/aarch64-linux-gnu/*.so && touch "done"
+}
+
+# All unit tests but the long ones; with AARCH64=all these too.
+# What qemu itself cannot do is in qemu.sh.
+part_aarch64() {
+	local at=$out/aarch64-root run flags=CFLAGS='-O1 -g -Werror'
+	local qemu="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+	local sim="check_sim check_simwork check_simcapture check_simproc"
+	local long="check_allocator check_arena check_failures \
+		check_faults_system" unit
+	local shell="shell/an-older-driver-is-enough.sh \
+		shell/sleep-gives-memory-back.sh"
+	[[ $(uname -m) != aarch64 ]] ||
+		{ not_here "this machine is one" && return; }
+	have aarch64-linux-gnu-gcc && ${qemu%% *} --version \
+		>/dev/null && (aarch64_libraries) >"$out/aarch64.log" 2>&1 ||
+		{ not_here "no cross compiler, qemu or libraries" && return; }
+	export PKG_CONFIG_LIBDIR=$at/usr/lib/aarch64-linux-gnu/pkgconfig
+	export PKG_CONFIG_SYSROOT_DIR=$at
+	run="$here/qemu.sh $out/aarch64/tests/sim"
+	[[ ${AARCH64-} != all ]] ||
+		{ long='' && run="env QEMU_LIMIT=1200 $run"; }
+	step "configure aarch64" configured aarch64 \
+		--build="$(uname -m)-linux" \
+		--host=aarch64-linux-gnu CPPFLAGS="-I$at/usr/include" \
+		LDFLAGS="-L$at/usr/lib/aarch64-linux-gnu" &&
+		step "build aarch64" build_some aarch64 "$flags" &&
+		unit=$(tests_of aarch64 UNIT $long) &&
+		some aarch64 tests/sim "$sim" "$sim" "$flags" \
+			LOG_COMPILER="$run" &&
+		some aarch64 tests "$unit" "$unit" "$flags" \
+			LOG_COMPILER="$run" &&
+		step "symbols aarch64" "$here/lint/symbols.sh" \
+			"$out/aarch64/src/.libs/libvsleep.so"
+	if QEMU_LD_PREFIX=/usr/aarch64-linux-gnu \
+		"$out/aarch64/tools/vsleepctl" --version >/dev/null 2>&1; then
+		QEMU_LD_PREFIX=/usr/aarch64-linux-gnu some aarch64 tests \
+			"puppet driver_dlopen driver_getproc" "$shell" "$flags"
+	fi
+	unset PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
+}
+
+# unpacked: what the tarball has finds its own library
+unpacked() {
+	local at=$out/unpacked
+	rm -rf "$at" && mkdir -p "$at" &&
+		tar -C "$at" --strip-components=1 -xzf \
+			"$out"/packages/packages/vsleep-*-linux-*.tar.gz &&
+		"$here/lint/symbols.sh" "$at/lib/libvsleep.so" &&
+		! readelf -d "$at/bin/vsleepctl" | grep NEEDED &&
+		"$at/bin/vsleepctl" run cat /proc/self/maps |
+			grep -F "$at/lib/libvsleep.so"
+}
+
+part_packages() {
+	step "configure packages" configured packages &&
+		step "make tarball" make -C "$out/packages" -j"$jobs" tarball &&
+		step "the tarball, unpacked" unpacked
+	if have dpkg-buildpackage && have dh; then
+		step "make deb" make -C "$out/packages" -j"$jobs" deb
+	else
+		not_here "no debhelper: no make deb"
+	fi
 }
 
 for part; do
@@ -177,4 +361,4 @@ done
 echo
 [[ $skipped -eq 0 ]] || echo "$skipped skipped"
 echo "$passed passed, $failed failed"
-[[ $failed -eq 0 && $passed -gt 0 ]]
+[[ $failed -eq 0 && $((passed + skipped)) -gt 0 ]]
