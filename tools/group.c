@@ -192,14 +192,32 @@ static bool wait_for_news(struct group *group, struct pollfd *fds,
 	return true;
 }
 
-void group_ask(struct group *group, unsigned patience_ms)
+/* Everybody that can be asked is to get it. */
+static void give_all(struct group *group, const struct request *request)
 {
-	struct pollfd *fds = need(calloc(group->count + 1, sizeof(*fds)));
+	int i;
+
+	for (i = 0; i < group->count; i++) {
+		group->members[i].answered = false;
+		group->members[i].request =
+			member_reachable(&group->members[i]) ? request : NULL;
+	}
+}
+
+static struct pollfd *begin_all(struct group *group)
+{
 	int i;
 
 	for (i = 0; i < group->count; i++)
 		if (group->members[i].request)
 			begin(&group->members[i]);
+	return need(calloc(group->count + 1, sizeof(struct pollfd)));
+}
+
+void group_ask(struct group *group, unsigned patience_ms)
+{
+	struct pollfd *fds = begin_all(group);
+
 	while (wait_for_news(group, fds, patience_ms, NEWS_MS))
 		;
 	print_progress_end();
@@ -209,13 +227,7 @@ void group_ask(struct group *group, unsigned patience_ms)
 void group_ask_all(struct group *group, const struct request *request,
 		   unsigned patience_ms)
 {
-	int i;
-
-	for (i = 0; i < group->count; i++) {
-		group->members[i].answered = false;
-		group->members[i].request =
-			member_reachable(&group->members[i]) ? request : NULL;
-	}
+	give_all(group, request);
 	group_ask(group, patience_ms);
 }
 
@@ -294,19 +306,13 @@ static void step_on(struct group *group, const struct request *step)
 void group_rest(struct group *group, bool steady, unsigned ms,
 		unsigned lease_ms, unsigned patience_ms)
 {
-	struct pollfd *fds = need(calloc(group->count + 1, sizeof(*fds)));
 	double end = now() + ms / 1000.0;
 	struct request first, step;
-	int i;
+	struct pollfd *fds;
 
 	ask_to_rest(&first, steady, ms, lease_ms);
-	for (i = 0; i < group->count; i++) {
-		group->members[i].answered = false;
-		if (!member_reachable(&group->members[i]))
-			continue;
-		group->members[i].request = &first;
-		begin(&group->members[i]);
-	}
+	give_all(group, &first);
+	fds = begin_all(group);
 	while (wait_for_news(group, fds, patience_ms,
 			     steady ? STEP_MS : NEWS_MS)) {
 		if (now() >= end + GRACE)

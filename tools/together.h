@@ -3,9 +3,9 @@
  * together - several processes are put to rest first, and only then does any
  * of them sleep or pause: all or none.
  *
- * Processes that wait for each other come to rest at different times, so it
- * goes in rounds: all that are at rest let go again, and run on, when one is
- * not.  One that ends meanwhile needs no sleep; the others go on.
+ * Those that are at rest follow the others call by call (group_rest).  It goes
+ * in rounds: when one does not come to rest all let go again, and run on.  One
+ * that ends meanwhile needs no sleep; the others go on.
  */
 #ifndef TOOLS_TOGETHER_H
 #define TOOLS_TOGETHER_H
