@@ -7,34 +7,11 @@
 . "${0%/*}/lib.sh"
 
 command -v python3 >/dev/null || skip "needs Python"
-cat >"$WORK/silent_server.py" <<'END'
-import os, socket, sys, threading
-
-def serve(client):
-    text = b''
-    while True:
-        more = client.recv(4096)
-        if not more:
-            return
-        text += more
-        while b'\n\n' in text:
-            request, text = text.split(b'\n\n', 1)
-            if b' quiesce' not in request:
-                client.sendall(b'status=ok\nstate=awake\n\n')
-
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(sys.argv[1] % os.getpid())
-listener.listen(64)
-print('ready', flush=True)
-while True:
-    threading.Thread(target=serve, daemon=True,
-                     args=(listener.accept()[0],)).start()
-END
-
 puppet p
 ask p "alloc a $M"
 ask p "work a"
-talk_plain mute python3 "$WORK/silent_server.py" "$VSLEEP_DIR/$(sock %d)"
+talk_plain mute python3 "$SRCDIR/programs/other.py" mute \
+	"$VSLEEP_DIR/$(sock %d)"
 answer mute
 equal "the start" ready "$ANSWER"
 from=$SECONDS

@@ -8,50 +8,9 @@
 
 command -v python3 >/dev/null || skip "needs Python"
 mkdir -m 700 "$VSLEEP_DIR"
-cat >"$WORK/other.py" <<'END'
-import os, socket, sys, threading
-STATUS = {
-    'older': 'status=ok\nstate=awake\nresident-bytes=8\npid=%d\nname=older',
-    'newer': 'status=ok\nstate=dreaming\nshade=blue\nno key\nbell=\x07\xe4\n'
-             'resident-bytes=99999999999999999999999999\n'
-             'unmanaged-cloud-bytes=9\npid=%d\nname=newer\n'
-             'tag=t policy=odd state=adrift more=1\ndevice=0\ndevice=\n'
-             'kept=\nkept=12\nobstacle=\nsetting=A\nsetting=\ntag=\nlong='
-             + 'x' * 3000,
-    'huge': 'status=ok\nstate=asleep\npid=%d\n' + '\n'.join(
-        'tag=' + 'x' * 64 + ' evicted-bytes=1' for _ in range(300)),
-}
-OTHER = {
-    'huge': STATUS['huge'].replace('pid=%d\n', ''),
-    'older': 'status=bad-request\nmessage=there is no verb',
-    'newer': 'status=splendid',
-}
-
-def serve(client, kind):
-    text = b''
-    while True:
-        more = client.recv(4096)
-        if not more:
-            return
-        text += more
-        while b'\n\n' in text:
-            request, text = text.split(b'\n\n', 1)
-            verb = request.split(b'\n')[0].split()[-1]
-            answer = (STATUS[kind] % os.getpid() if verb == b'status'
-                      else OTHER[kind])
-            client.sendall(answer.encode() + b'\n\n')
-
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(sys.argv[2] % os.getpid())
-listener.listen(64)
-print('ready', flush=True)
-while True:
-    threading.Thread(target=serve, daemon=True,
-                     args=(listener.accept()[0], sys.argv[1])).start()
-END
 
 for kind in older newer huge; do
-	talk_plain $kind python3 "$WORK/other.py" $kind \
+	talk_plain $kind python3 "$SRCDIR/programs/other.py" $kind \
 		"$VSLEEP_DIR/$(sock %d)"
 	answer $kind
 	equal "the start" ready "$ANSWER"
