@@ -220,6 +220,7 @@ int main(void)
 	drv_open();
 	CK(cuMemAlloc(&block, WORDS * 4));
 	CK(cuMemsetD8(block, 0, WORDS * 4));
+	CK(cuCtxSynchronize());	/* the stream that adds waits for no other */
 	sem_init(&semaphore, 0, 0);
 	if (pipe(ends))
 		return 3;
