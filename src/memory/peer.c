@@ -19,7 +19,7 @@ static struct vs_segment *next_of(CUdevice device, CUdeviceptr after)
 
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
-		if (s->device == device && s->base > after)
+		if (s->base > after && s->device == device)
 			return s;
 	}
 	return NULL;

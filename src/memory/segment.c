@@ -22,6 +22,8 @@ size_t vs_segment_chunk = (size_t)256 << 20;
 static pthread_cond_t unpinned = PTHREAD_COND_INITIALIZER;
 static struct vs_segment **table;	/* sorted by base */
 static size_t table_count, table_room;
+static struct vs_segment **loose;	/* without an address */
+static size_t loose_count, loose_room;
 static struct vs_block *blocks;		/* hash by base */
 static uint64_t last_id = FIRST_ID;
 static bool hash_failed;
@@ -75,19 +77,34 @@ struct vs_block *vs_segment_find_inside(CUdeviceptr address)
 	return block;
 }
 
-bool vs_segment_add(struct vs_segment *segment)
+static bool grow(struct vs_segment ***list, size_t count, size_t *room)
 {
-	size_t room = table_room ? table_room * 2 : 64;
-	size_t index = upper_bound(segment->base);
+	size_t more = *room ? *room * 2 : 64;
 	struct vs_segment **grown;
 
-	if (table_count == table_room) {
-		grown = realloc(table, room * sizeof(*table));
-		if (!grown)
+	if (count < *room)
+		return true;
+	grown = realloc(*list, more * sizeof(**list));
+	if (!grown)
+		return false;
+	*list = grown;
+	*room = more;
+	return true;
+}
+
+bool vs_segment_add(struct vs_segment *segment)
+{
+	size_t index = upper_bound(segment->base);
+
+	if (segment->foreign) {
+		if (!grow(&loose, loose_count, &loose_room))
 			return false;
-		table = grown;
-		table_room = room;
+		segment->loose_index = loose_count;
+		loose[loose_count++] = segment;
+		return true;
 	}
+	if (!grow(&table, table_count, &table_room))
+		return false;
 	memmove(&table[index + 1], &table[index],
 		(table_count - index) * sizeof(*table));
 	table[index] = segment;
@@ -99,6 +116,12 @@ void vs_segment_remove(struct vs_segment *segment)
 {
 	size_t index = upper_bound(segment->base);
 
+	if (segment->foreign) {
+		loose[segment->loose_index] = loose[--loose_count];
+		loose[segment->loose_index]->loose_index =
+			segment->loose_index;
+		return;
+	}
 	table_count--;
 	memmove(&table[index - 1], &table[index],
 		(table_count - (index - 1)) * sizeof(*table));
@@ -126,12 +149,13 @@ void vs_segment_remove_block(struct vs_block *block)
 
 size_t vs_segment_count(void)
 {
-	return table_count;
+	return table_count + loose_count;
 }
 
 struct vs_segment *vs_segment_at(size_t index)
 {
-	return table[index];
+	return index < table_count ? table[index] :
+	       loose[index - table_count];
 }
 
 void vs_segment_pin(struct vs_segment *segment)

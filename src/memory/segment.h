@@ -44,6 +44,7 @@ struct vs_chunk {
 };
 
 struct vs_arena_part;
+struct vs_foreign;
 struct vs_segment;
 
 /* An allocation of the program, or free space of an arena segment. */
@@ -69,13 +70,16 @@ struct vs_segment {
 	int tag;
 	int level;		/* of the sleep that evicted it; 0: awake */
 	unsigned pins;
+	size_t loose_index;	/* of the table's own */
 	const char *kept_why;	/* never evicted, for this reason; or NULL */
 	struct vs_chunk *chunks;
 	size_t chunk_count;
 	size_t live_count;		/* live allocations */
 	size_t live_bytes;		/* as asked for */
 	struct vs_block *block;		/* the one allocation, or */
-	struct vs_arena_part *part;	/* what an arena segment holds */
+	struct vs_arena_part *part;	/* what an arena segment holds, or */
+	struct vs_foreign *foreign;	/* where the program has mapped what
+					   it made itself: no base */
 };
 
 extern struct vs_lock vs_segment_lock;
@@ -98,7 +102,7 @@ void vs_segment_remove(struct vs_segment *segment);
 bool vs_segment_add_block(struct vs_block *block);
 void vs_segment_remove_block(struct vs_block *block);
 
-/* Visit: segments in order of address. */
+/* Visit: segments in order of address, then those without one. */
 size_t vs_segment_count(void);
 struct vs_segment *vs_segment_at(size_t index);
 

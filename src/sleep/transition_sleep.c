@@ -8,6 +8,7 @@
 #include "sleep/quiesce.h"
 #include "sleep/state.h"
 #include "memory/arena.h"
+#include "memory/backing.h"
 #include "memory/quarantine.h"
 #include "memory/vmm.h"
 #include "base/driver.h"
@@ -204,8 +205,7 @@ static enum vs_status evict_all(struct vs_plan *plan,
 
 	for (i = 0; i < plan->step_count; i++) {
 		step = &plan->steps[i];
-		st = vs_vmm_unmap(step->segment->base + step->chunk->offset,
-				  step->chunk->size, why);
+		st = vs_backing_unmap(step->segment, step->chunk, why);
 		if (!st) {
 			evict(plan, step, result);
 			done++;
@@ -333,6 +333,32 @@ static enum vs_status judged_before(const struct vs_request *r,
 	return why->status;
 }
 
+/* Where the bytes can be read. */
+static enum vs_status open_all(struct vs_plan *plan, struct vs_why *why)
+{
+	struct vs_step *step;
+	enum vs_status st = VS_OK;
+	size_t i;
+
+	for (i = 0; !st && i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		if (step->item != VS_PLAN_NO_ITEM)
+			st = vs_backing_open(step->segment, step->chunk,
+					     step->chunk->handle,
+					     &plan->items[step->item].base,
+					     why);
+	}
+	return st;
+}
+
+static void close_all(struct vs_plan *plan)
+{
+	size_t i;
+
+	for (i = 0; i < plan->segment_count; i++)
+		vs_backing_close(plan->segments[i]);
+}
+
 static enum vs_status move_out(const struct vs_request *r,
 			       struct vs_transition *t,
 			       struct vs_ledger_last *result,
@@ -345,7 +371,11 @@ static enum vs_status move_out(const struct vs_request *r,
 	if (st)
 		return st;
 	vs_transition_phase(t, "copying out", plan.bytes);
-	st = vs_store_save(plan.items, plan.item_count, &t->meter, why);
+	st = open_all(&plan, why);
+	if (!st)
+		st = vs_store_save(plan.items, plan.item_count, &t->meter,
+				   why);
+	close_all(&plan);
 	if (!st) {
 		vs_transition_phase(t, "releasing", plan.bytes);
 		st = evict_all(&plan, result, why);

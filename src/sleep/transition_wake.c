@@ -7,6 +7,7 @@
 #include "sleep/plan.h"
 #include "sleep/state.h"
 #include "memory/arena.h"
+#include "memory/backing.h"
 #include "memory/vmm.h"
 #include "base/driver.h"
 #include "base/log.h"
@@ -34,9 +35,8 @@ static void undo_wake(struct vs_plan *plan)
 	for (i = 0; i < plan->step_count; i++) {
 		step = &plan->steps[i];
 		if (step->mapped)
-			vs_vmm_unback(step->segment->base +
-				      step->chunk->offset, step->chunk->size,
-				      step->handle);
+			vs_backing_unback(step->segment, step->chunk,
+					  step->handle);
 		else if (step->handle)
 			vs_vmm_release(step->handle, step->chunk->size);
 	}
@@ -73,8 +73,8 @@ static enum vs_status create_all(struct vs_plan *plan, struct vs_why *why)
 
 	for (i = 0; i < plan->step_count; i++) {
 		step = &plan->steps[i];
-		st = vs_vmm_create(step->segment->device, step->chunk->size,
-				   &step->handle, why);
+		st = vs_backing_create(step->segment, step->chunk,
+				       &step->handle, why);
 		if (st) {
 			step->handle = 0;
 			step->lacking = true;
@@ -91,10 +91,11 @@ static enum vs_status map_one(void *arg, size_t index, struct vs_why *why)
 	struct vs_step *step = &plan->steps[index];
 	enum vs_status st;
 
-	st = vs_vmm_map(step->segment->device,
-			step->segment->base + step->chunk->offset,
-			step->chunk->size, step->handle, why);
+	st = vs_backing_map(step->segment, step->chunk, step->handle, why);
 	step->mapped = st == VS_OK;
+	if (!st)
+		st = vs_backing_open(step->segment, step->chunk, step->handle,
+				     &plan->items[index].base, why);
 	step->lacking = st != VS_OK;
 	return st;
 }
@@ -163,6 +164,8 @@ static void commit_wake(struct vs_plan *plan, struct vs_ledger_last *result)
 		step->chunk->backup = NULL;
 		vs_lock_drop(&vs_segment_lock);
 	}
+	for (i = 0; i < plan->segment_count; i++)
+		vs_backing_close(plan->segments[i]);
 	vs_plan_set_level(plan, 0);
 }
 
