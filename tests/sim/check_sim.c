@@ -270,6 +270,30 @@ START_TEST(memory_without_access_is_refused_to_copies)
 }
 END_TEST
 
+START_TEST(each_granule_has_rights_of_its_own)
+{
+	CUmemAccessDesc d = access_for(0);
+	unsigned long long flags;
+	CUdeviceptr at;
+
+	setenv("VSLEEP_SIM_GRANULARITY", "64K", 1);
+	start(0);
+	at = mapped(BLOCK, BLOCK);
+	d.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+	ck_ok(cuMemSetAccess(at + 65536, 65536, &d, 1));
+	ck_cu(cuMemSetAccess(at + 1, 65536, &d, 1), CUDA_ERROR_INVALID_VALUE);
+	ck_ok(cuMemGetAccess(&flags, &d.location, at + 131071));
+	ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	ck_ok(cuMemGetAccess(&flags, &d.location, at + 131072));
+	ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	ck_ok(cuMemsetD8_v2(at, 1, 65536));
+	ck_ok(cuMemsetD8_v2(at + 131072, 1, 65536));
+	ck_cu(cuMemsetD8_v2(at + 65535, 1, 2), CUDA_ERROR_INVALID_VALUE);
+	ck_cu(cuMemsetD8_v2(at, 1, BLOCK), CUDA_ERROR_INVALID_VALUE);
+	ck_ok(cuCtxSynchronize());
+}
+END_TEST
+
 START_TEST(work_on_memory_that_was_unmapped_faults)
 {
 	CUdeviceptr at;
@@ -368,6 +392,12 @@ START_TEST(pointer_queries_tell_mapped_from_native_memory)
 	ck_ok(cuPointerGetAttributes(2, which, out, p));
 	ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
 	ck_assert_uint_eq(size, 3000);
+	ck_ok(cuPointerGetAttribute(&base,
+			CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, p));
+	ck_ok(cuPointerGetAttribute(&size,
+			CU_POINTER_ATTRIBUTE_MAPPING_SIZE, p));
+	ck_assert_uint_eq(base, p & ~(BLOCK - 1));
+	ck_assert_uint_eq(size, BLOCK);
 	ck_ok(cuPointerGetAttributes(2, which, out, (uintptr_t)&on));
 	ck_assert_uint_eq(type, 0);
 	ck_cu(cuPointerGetAttribute(&type, which[0], (uintptr_t)&on),
@@ -388,6 +418,20 @@ START_TEST(ending_a_context_frees_its_memory_but_no_mapping)
 	ck_assert_uint_eq(ledger().allocations, 0);
 	ck_assert_uint_eq(ledger().mappings, 1);
 	ck_cu(cuMemAlloc_v2(&p, 512), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+END_TEST
+
+START_TEST(plain_memory_is_freed_in_a_streams_order)
+{
+	CUdeviceptr p;
+
+	start(0);
+	ck_ok(cuMemAlloc_v2(&p, 4 * BLOCK));
+	ck_cu(cuMemFreeAsync(p + 512, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_ok(cuMemFreeAsync(p, NULL));
+	ck_cu(cuMemFreeAsync(p, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_ok(cuCtxSynchronize());
+	ck_assert_uint_eq(sim_used(0), 0);
 }
 END_TEST
 
@@ -434,6 +478,7 @@ int main(void)
 	tcase_add_test(t, unmapping_takes_whole_mappings);
 	tcase_add_test(t, a_mapped_range_cannot_be_freed);
 	tcase_add_test(t, memory_without_access_is_refused_to_copies);
+	tcase_add_test(t, each_granule_has_rights_of_its_own);
 	tcase_add_test_raise_signal(t, work_on_memory_that_was_unmapped_faults,
 				    SIGSEGV);
 	tcase_add_test(t, another_device_needs_access_of_its_own);
@@ -441,6 +486,7 @@ int main(void)
 	tcase_add_test(t, a_copy_may_span_two_mappings_but_not_an_allocation);
 	tcase_add_test(t, pointer_queries_tell_mapped_from_native_memory);
 	tcase_add_test(t, ending_a_context_frees_its_memory_but_no_mapping);
+	tcase_add_test(t, plain_memory_is_freed_in_a_streams_order);
 	tcase_add_test(t, a_pool_keeps_what_its_threshold_allows);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -6,6 +6,7 @@
 #include "check_sim.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,51 @@ START_TEST(an_event_orders_work_of_two_streams)
 	ck_ok(cuStreamSynchronize(b));
 	ck_ok(cuEventQuery(e));
 	ck_assert_uint_eq(word(p), 7);
+}
+END_TEST
+
+struct late {
+	CUstream stream;	/* NULL: an event of the context */
+	CUdeviceptr p;
+	CUevent event;
+	atomic_bool submitted;
+};
+
+static void *submit_late(void *arg)
+{
+	struct late *l = arg;
+
+	ck_ok(cuCtxSetCurrent(ctx));
+	ck_ok(l->stream ? fill(l->stream, l->p, 1, 1) :
+			  cuCtxRecordEvent(ctx, l->event));
+	l->submitted = true;
+	return NULL;
+}
+
+/* _i: 0 a launch, 1 an event. */
+START_TEST(a_full_queue_keeps_who_submits)
+{
+	struct late late;
+	pthread_t thread;
+	uint32_t *flag;
+	CUstream s;
+
+	setenv("VSLEEP_SIM_QUEUE", "2", 1);
+	ctx = start(0);
+	late = (struct late){ .p = words(1), .event = event() };
+	s = stream(CU_STREAM_NON_BLOCKING);
+	late.stream = _i ? NULL : s;
+	flag = flag_new();
+	ck_ok(block(s, flag));
+	ck_ok(fill(s, late.p, 1, 1));
+	ck_assert_int_eq(pthread_create(&thread, NULL, submit_late, &late), 0);
+	usleep(20000);	/* it may come later, never too early */
+	ck_assert(!late.submitted);
+	ck_ok(fill(stream(CU_STREAM_NON_BLOCKING), late.p, 1, 1));
+	raise_flag(flag);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_ok(cuCtxSynchronize());
+	ck_ok(cuEventQuery(late.event));
 }
 END_TEST
 
@@ -331,6 +377,7 @@ int main(void)
 	tcase_add_test(t, destroying_a_context_ends_all_that_it_owned);
 	tcase_add_test(t, a_reused_context_handle_is_another_context);
 	tcase_add_test(t, ptx_has_the_kernels_and_globals_that_it_names);
+	tcase_add_loop_test(t, a_full_queue_keeps_who_submits, 0, 2);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

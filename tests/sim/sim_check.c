@@ -2,16 +2,36 @@
 /* What a copy may touch, as the driver sees it when it is called. */
 #include "sim_internal.h"
 
-static bool reaches(struct sim_ctx *ctx, const struct sim_range *r, bool write)
+static bool enough(unsigned access, bool write)
 {
-	unsigned access;
+	return write ? access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : access;
+}
 
+/* Each granule has rights of its own. */
+static bool reaches_pieces(struct sim_ctx *ctx, const struct sim_range *r,
+			   uintptr_t p, size_t n, bool write)
+{
+	uintptr_t end = r->span.base + r->span.len;
+
+	if (n < end - p)
+		end = p + n;
+	p -= (p - r->span.base) % sim_config.granularity;
+	for (; p < end; p += sim_config.granularity)
+		if (!enough(sim_vmm_access(r, (size_t)ctx->dev, p), write))
+			return false;
+	return true;
+}
+
+static bool reaches(struct sim_ctx *ctx, const struct sim_range *r,
+		    uintptr_t p, size_t n, bool write)
+{
 	if (r->freeing)
 		return false;
 	if (r->kind != SIM_MAPPED)
 		return true;
-	access = r->access[ctx->dev];
-	return write ? access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : access;
+	if (r->pieces)
+		return reaches_pieces(ctx, r, p, n, write);
+	return enough(r->access[ctx->dev], write);
 }
 
 bool sim_is_device(uintptr_t p)
@@ -31,7 +51,7 @@ CUresult sim_check_device(struct sim_ctx *ctx, uintptr_t p, size_t n,
 		struct sim_range *r = sim_range_at(p);
 		size_t room;
 
-		if (!r || !reaches(ctx, r, write))
+		if (!r || !reaches(ctx, r, p, n, write))
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!first && r->kind != SIM_MAPPED)
 			return CUDA_ERROR_INVALID_VALUE;

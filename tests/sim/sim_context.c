@@ -69,6 +69,7 @@ static void end(struct sim_ctx *ctx)
 	struct sim_ctx **p;
 
 	sim_capture_forget(ctx);
+	sim_green_forget(ctx);
 	ctx->live = false;
 	sim_handle_drop(SIM_KEY(ctx));
 	sim_ctx_stop(ctx);
@@ -92,10 +93,20 @@ static void end_created(struct sim_ctx *ctx)
 	spare = ctx;
 }
 
-static void push(struct sim_ctx *ctx)
+static void push(struct sim_ctx *ctx, struct sim_green *green)
 {
 	sim_tls.stack[sim_tls.depth].ctx = ctx;
+	sim_tls.stack[sim_tls.depth].green = green;
 	sim_tls.stack[sim_tls.depth++].gen = ctx->gen;
+	sim_green_enter(green);
+}
+
+static CUcontext top(void)
+{
+	struct sim_green *green = sim_tls.stack[sim_tls.depth - 1].green;
+
+	return green ? (CUcontext)green :
+		       (CUcontext)sim_tls.stack[sim_tls.depth - 1].ctx;
 }
 
 struct sim_ctx *sim_ctx_peek(void)
@@ -142,6 +153,8 @@ CUresult sim_ctx_get(CUcontext handle, struct sim_ctx **out)
 	if (!handle)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*out = sim_handle_get(SIM_KEY(handle), SIM_CONTEXT);
+	if (!*out && sim_green_of(handle))
+		*out = sim_green_owner(sim_green_of(handle));
 	if (*out)
 		return CUDA_SUCCESS;
 	sim_bad("use of context %p that is not alive", (void *)handle);
@@ -151,6 +164,7 @@ CUresult sim_ctx_get(CUcontext handle, struct sim_ctx **out)
 static void pop(void)
 {
 	sim_tls.depth--;
+	sim_green_leave(sim_tls.stack[sim_tls.depth].green);
 }
 
 static CUresult ctx_create(CUcontext *pctx, unsigned flags, CUdevice dev,
@@ -163,7 +177,7 @@ static CUresult ctx_create(CUcontext *pctx, unsigned flags, CUdevice dev,
 	if (sim_tls.depth == SIM_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	SIM_TRY(create(pctx, dev, flags, api, false));
-	push((struct sim_ctx *)*pctx);
+	push((struct sim_ctx *)*pctx, NULL);
 	return CUDA_SUCCESS;
 }
 
@@ -203,7 +217,7 @@ static CUresult ctx_push(CUcontext handle)
 	SIM_TRY(sim_ctx_get(handle, &ctx));
 	if (sim_tls.depth == SIM_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	push(ctx);
+	push(ctx, sim_green_of(handle));
 	return CUDA_SUCCESS;
 }
 
@@ -215,7 +229,7 @@ static CUresult ctx_pop(CUcontext *out)
 	if (sim_tls.depth == 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (out)
-		*out = (CUcontext)sim_tls.stack[sim_tls.depth - 1].ctx;
+		*out = top();
 	pop();
 	return CUDA_SUCCESS;
 }
@@ -233,7 +247,7 @@ SIM_API(cuCtxSetCurrent, (CUcontext handle))
 	if (sim_tls.depth)
 		pop();
 	if (handle)
-		push(ctx);
+		push(ctx, sim_green_of(handle));
 	return CUDA_SUCCESS;
 }
 
@@ -244,7 +258,7 @@ SIM_API(cuCtxGetCurrent, (CUcontext *out))
 		return CUDA_ERROR_INVALID_VALUE;
 	*out = NULL;
 	if (sim_tls.depth)
-		*out = (CUcontext)sim_tls.stack[sim_tls.depth - 1].ctx;
+		*out = top();
 	return CUDA_SUCCESS;
 }
 
@@ -323,17 +337,11 @@ static struct sim_ctx *primary_of(int dev)
 	return ctx && ctx->live ? ctx : NULL;
 }
 
-SIM_API(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev))
+CUresult sim_primary_retain(CUdevice dev, struct sim_ctx **out)
 {
-	struct sim_device *d;
+	struct sim_device *d = &sim_device[dev];
 	CUcontext made;
 
-	SIM_ENTER(cuDevicePrimaryCtxRetain);
-	if (!pctx)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!sim_dev_ok(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	d = &sim_device[dev];
 	if (!d->primary) {
 		SIM_TRY(create(&made, dev, d->primary_flags, 3020, true));
 		d->primary = (struct sim_ctx *)made;
@@ -342,11 +350,25 @@ SIM_API(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev))
 		set_defaults(d->primary, d->primary_flags, 3020);
 	}
 	d->primary_refs++;
-	*pctx = (CUcontext)d->primary;
+	*out = d->primary;
 	return CUDA_SUCCESS;
 }
 
-static CUresult primary_release(CUdevice dev)
+SIM_API(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev))
+{
+	struct sim_ctx *ctx;
+
+	SIM_ENTER(cuDevicePrimaryCtxRetain);
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_dev_ok(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	SIM_TRY(sim_primary_retain(dev, &ctx));
+	*pctx = (CUcontext)ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_primary_release(CUdevice dev)
 {
 	struct sim_device *d;
 
@@ -360,8 +382,8 @@ static CUresult primary_release(CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-SIM_SAME(cuDevicePrimaryCtxRelease, (CUdevice dev), primary_release(dev))
-SIM_SAME(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), primary_release(dev))
+SIM_SAME(cuDevicePrimaryCtxRelease, (CUdevice dev), sim_primary_release(dev))
+SIM_SAME(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), sim_primary_release(dev))
 
 static CUresult primary_reset(CUdevice dev)
 {

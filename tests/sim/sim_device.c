@@ -109,6 +109,9 @@ SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute,
 	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
 	    (size_t)dev == sim_config.no_vmm)
 		*value = 0;
+	if (attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS &&
+	    sim_managed_still(dev))
+		*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = dev + 1;
 	return CUDA_SUCCESS;

@@ -72,7 +72,8 @@ static struct sim_op *op_wait(struct sim_stamp *s)
 	return op;
 }
 
-static CUresult event_get(CUevent handle, struct sim_event **out)
+/* The driver may hold a context while a call waits for room in a queue. */
+static CUresult event_find(CUevent handle, struct sim_event **out)
 {
 	if (!handle)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -84,6 +85,16 @@ static CUresult event_get(CUevent handle, struct sim_event **out)
 	return CUDA_SUCCESS;
 }
 
+static CUresult event_get(CUevent handle, struct sim_event **out)
+{
+	for (;;) {
+		SIM_TRY(event_find(handle, out));
+		if (!(*out)->ctx->crowded)
+			return CUDA_SUCCESS;
+		sim_wait();
+	}
+}
+
 SIM_API(cuEventCreate, (CUevent *out, unsigned int flags))
 {
 	const unsigned known = CU_EVENT_BLOCKING_SYNC |
@@ -93,6 +104,10 @@ SIM_API(cuEventCreate, (CUevent *out, unsigned int flags))
 
 	SIM_ENTER(cuEventCreate);
 	SIM_TRY(sim_ctx_current(&ctx));
+	while (ctx->crowded) {
+		sim_wait();
+		SIM_TRY(sim_ctx_current(&ctx));
+	}
 	if (!out || (flags & ~known))
 		return CUDA_ERROR_INVALID_VALUE;
 	e = calloc(1, sizeof(*e));
@@ -184,6 +199,9 @@ static CUresult event_record(bool pt, CUevent handle, CUstream stream,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (line->capture)
 		return sim_capture_record(line, e);
+	if (!sim_line_room(line))
+		return CUDA_ERROR_INVALID_HANDLE;
+	SIM_TRY(event_find(handle, &e));
 	SIM_TRY(sim_capture_implicit(line));
 	SIM_TRY(restart(e));
 	op = op_record(e->stamp);
@@ -200,11 +218,32 @@ SIM_TWINS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
 	  (CUevent event, CUstream stream, unsigned int flags),
 	  event_record(pt, event, stream, flags))
 
+/* A capture that begins while it waits for room is broken as any other. */
+static CUresult record_busy(struct sim_ctx *ctx, struct sim_stamp *stamp)
+{
+	unsigned long long round = sim_line_mark_busy(ctx);
+	struct sim_line *l;
+	struct sim_op *op;
+
+	while ((l = sim_line_busy(ctx, round))) {
+		if (!sim_line_room(l))
+			continue;
+		SIM_TRY(sim_capture_ctx(ctx));
+		op = l->head ? op_record(stamp) : NULL;
+		if (!op)
+			continue;
+		stamp->pending++;
+		sim_queue(l, op);
+	}
+	return CUDA_SUCCESS;
+}
+
 SIM_API(cuCtxRecordEvent, (CUcontext handle, CUevent event))
 {
+	struct sim_stamp *stamp;
 	struct sim_ctx *ctx;
-	struct sim_line *l;
 	struct sim_event *e;
+	CUresult rc;
 
 	SIM_ENTER(cuCtxRecordEvent);
 	SIM_TRY(sim_ctx_get(handle, &ctx));
@@ -214,17 +253,16 @@ SIM_API(cuCtxRecordEvent, (CUcontext handle, CUevent event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	SIM_TRY(sim_capture_ctx(ctx));
 	SIM_TRY(restart(e));
-	for (l = ctx->lines; l; l = l->next) {
-		struct sim_op *op = l->head ? op_record(e->stamp) : NULL;
-
-		if (op) {
-			e->stamp->pending++;
-			sim_queue(l, op);
-		}
+	stamp = e->stamp;
+	stamp->refs++;
+	stamp->pending = 1;	/* this call */
+	rc = record_busy(ctx, stamp);
+	if (--stamp->pending == 0) {
+		stamp->ns = sim_now();
+		sim_wake();
 	}
-	if (e->stamp->pending == 0)
-		e->stamp->ns = sim_now();
-	return CUDA_SUCCESS;
+	sim_stamp_put(stamp);
+	return rc;
 }
 
 static CUresult wait_for(struct sim_line *line, struct sim_event *e)
@@ -244,6 +282,10 @@ static CUresult wait_for(struct sim_line *line, struct sim_event *e)
 	op = op_wait(e->stamp);
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!sim_line_room(line)) {
+		sim_op_put(op);
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
 	sim_queue(line, op);
 	return CUDA_SUCCESS;
 }

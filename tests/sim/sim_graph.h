@@ -64,6 +64,17 @@ struct sim_op *sim_op_graph(struct sim_exec *x);
 /* sim_graphapi.c */
 CUresult sim_graph_get(CUgraph handle, struct sim_graph **out);
 CUresult sim_node_get(CUgraphNode handle, struct sim_node **out);
+CUresult sim_exec_get(CUgraphExec handle, struct sim_exec **out);
+CUresult sim_graph_kernel_op(const CUDA_KERNEL_NODE_PARAMS_v1 *p,
+			     CUkernel kernel, struct sim_op **op);
+CUresult sim_graph_set_op(struct sim_ctx *ctx,
+			  const CUDA_MEMSET_NODE_PARAMS *p,
+			  struct sim_op **op);
+
+/* sim_graphmem.c: operations of new nodes */
+CUresult sim_graphmem_alloc(CUDA_MEM_ALLOC_NODE_PARAMS *params,
+			    struct sim_op **out);
+CUresult sim_graphmem_free(CUdeviceptr at, struct sim_op **out);
 
 /* sim_capture.c */
 bool sim_ends_set(struct sim_node ***ends, size_t *n,

@@ -19,7 +19,7 @@ CUresult sim_node_get(CUgraphNode handle, struct sim_node **out)
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult exec_get(CUgraphExec handle, struct sim_exec **out)
+CUresult sim_exec_get(CUgraphExec handle, struct sim_exec **out)
 {
 	*out = sim_handle_get(SIM_KEY(handle), SIM_EXEC);
 	if (*out)
@@ -103,8 +103,8 @@ static CUresult add_empty(const struct spot *s)
 SIM_SAME(cuGraphAddEmptyNode, (SPOT), add_empty(AT))
 
 /* All versions of the structure begin alike; the kernel may come later. */
-static CUresult kernel_op(const CUDA_KERNEL_NODE_PARAMS_v1 *p,
-			  CUkernel kernel, struct sim_op **op)
+CUresult sim_graph_kernel_op(const CUDA_KERNEL_NODE_PARAMS_v1 *p,
+			     CUkernel kernel, struct sim_op **op)
 {
 	struct sim_launch l;
 	struct sim_func *f;
@@ -125,7 +125,7 @@ static CUresult add_kernel(const struct spot *s,
 	struct sim_op *op;
 
 	SIM_TRY(spot_ok(s));
-	SIM_TRY(kernel_op(p, kernel, &op));
+	SIM_TRY(sim_graph_kernel_op(p, kernel, &op));
 	return add(s, CU_GRAPH_NODE_TYPE_KERNEL, op);
 }
 
@@ -153,6 +153,20 @@ static CUresult add_copy(const struct spot *s, const CUDA_MEMCPY3D *p,
 SIM_SAME(cuGraphAddMemcpyNode, (SPOT, const CUDA_MEMCPY3D *p, CUcontext ctx),
 	 add_copy(AT, p, ctx))
 
+CUresult sim_graph_set_op(struct sim_ctx *ctx,
+			  const CUDA_MEMSET_NODE_PARAMS *p, struct sim_op **op)
+{
+	if (!p || !p->width || !p->height ||
+	    (p->elementSize != 1 && p->elementSize != 2 &&
+	     p->elementSize != 4) || p->dst % p->elementSize)
+		return CUDA_ERROR_INVALID_VALUE;
+	SIM_TRY(sim_check_device(ctx, p->dst, (p->height - 1) * p->pitch +
+				 p->width * p->elementSize, true));
+	*op = sim_op_set(p->dst, p->pitch, p->elementSize, p->value, p->width,
+			 p->height);
+	return *op ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult add_set(const struct spot *s, const CUDA_MEMSET_NODE_PARAMS *p,
 			CUcontext handle)
 {
@@ -164,16 +178,8 @@ static CUresult add_set(const struct spot *s, const CUDA_MEMSET_NODE_PARAMS *p,
 		SIM_TRY(sim_ctx_get(handle, &ctx));
 	else
 		SIM_TRY(sim_ctx_current(&ctx));
-	if (!p || !p->width || !p->height ||
-	    (p->elementSize != 1 && p->elementSize != 2 &&
-	     p->elementSize != 4) || p->dst % p->elementSize)
-		return CUDA_ERROR_INVALID_VALUE;
-	SIM_TRY(sim_check_device(ctx, p->dst, (p->height - 1) * p->pitch +
-				 p->width * p->elementSize, true));
-	op = sim_op_set(p->dst, p->pitch, p->elementSize, p->value, p->width,
-			p->height);
-	return op ? add(s, CU_GRAPH_NODE_TYPE_MEMSET, op) :
-	       CUDA_ERROR_OUT_OF_MEMORY;
+	SIM_TRY(sim_graph_set_op(ctx, p, &op));
+	return add(s, CU_GRAPH_NODE_TYPE_MEMSET, op);
 }
 
 SIM_SAME(cuGraphAddMemsetNode, (SPOT, const CUDA_MEMSET_NODE_PARAMS *p,
@@ -215,7 +221,30 @@ static CUresult add_child(const struct spot *s, CUgraph child)
 SIM_SAME(cuGraphAddChildGraphNode, (SPOT, CUgraph child),
 	 add_child(AT, child))
 
-static CUresult add_any(const struct spot *s, const CUgraphNodeParams *p)
+static CUresult add_alloc(const struct spot *s, CUDA_MEM_ALLOC_NODE_PARAMS *p)
+{
+	struct sim_op *op;
+
+	SIM_TRY(spot_ok(s));
+	SIM_TRY(sim_graphmem_alloc(p, &op));
+	return add(s, CU_GRAPH_NODE_TYPE_MEM_ALLOC, op);
+}
+
+SIM_SAME(cuGraphAddMemAllocNode, (SPOT, CUDA_MEM_ALLOC_NODE_PARAMS *p),
+	 add_alloc(AT, p))
+
+static CUresult add_free(const struct spot *s, CUdeviceptr at)
+{
+	struct sim_op *op;
+
+	SIM_TRY(spot_ok(s));
+	SIM_TRY(sim_graphmem_free(at, &op));
+	return add(s, CU_GRAPH_NODE_TYPE_MEM_FREE, op);
+}
+
+SIM_SAME(cuGraphAddMemFreeNode, (SPOT, CUdeviceptr at), add_free(AT, at))
+
+static CUresult add_any(const struct spot *s, CUgraphNodeParams *p)
 {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -232,6 +261,10 @@ static CUresult add_any(const struct spot *s, const CUgraphNodeParams *p)
 		return add_host(s, p->host.fn, p->host.userData);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return add_child(s, p->graph.graph);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return add_alloc(s, (CUDA_MEM_ALLOC_NODE_PARAMS *)&p->alloc);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return add_free(s, p->free.dptr);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return add_empty(s);
 	}
@@ -304,7 +337,7 @@ SIM_API(cuGraphExecGetFlags, (CUgraphExec handle, cuuint64_t *flags))
 	struct sim_exec *x;
 
 	SIM_ENTER(cuGraphExecGetFlags);
-	SIM_TRY(exec_get(handle, &x));
+	SIM_TRY(sim_exec_get(handle, &x));
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = x->flags;
@@ -316,7 +349,7 @@ SIM_API(cuGraphExecDestroy, (CUgraphExec handle))
 	struct sim_exec *x;
 
 	SIM_ENTER(cuGraphExecDestroy);
-	SIM_TRY(exec_get(handle, &x));
+	SIM_TRY(sim_exec_get(handle, &x));
 	sim_handle_drop(SIM_KEY(x));
 	sim_exec_put(x);
 	return CUDA_SUCCESS;
@@ -329,7 +362,7 @@ static CUresult graph_launch(bool pt, CUgraphExec handle, CUstream stream)
 	struct sim_op *op;
 
 	SIM_TRY(sim_line_get(stream, pt, &line));
-	SIM_TRY(exec_get(handle, &x));
+	SIM_TRY(sim_exec_get(handle, &x));
 	op = sim_op_graph(x);
 	return op ? sim_submit(line, op) : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -343,103 +376,8 @@ static CUresult graph_upload(bool pt, CUgraphExec handle, CUstream stream)
 	struct sim_exec *x;
 
 	SIM_TRY(sim_line_get(stream, pt, &line));
-	return exec_get(handle, &x);
+	return sim_exec_get(handle, &x);
 }
 
 SIM_TWINS(cuGraphUpload, cuGraphUpload_ptsz,
 	  (CUgraphExec exec, CUstream stream), graph_upload(pt, exec, stream))
-
-/* The same shape with other parameters. */
-static CUresult exec_update(struct sim_exec *x, struct sim_graph *g)
-{
-	struct sim_exec *fresh;
-	struct sim_op **ops;
-	size_t i;
-
-	fresh = sim_exec_new(g, x->flags);
-	if (!fresh)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (i = 0; fresh->n_ops == x->n_ops && i < x->n_ops; i++)
-		if (!fresh->ops[i] != !x->ops[i] ||
-		    (x->ops[i] && x->ops[i]->type != fresh->ops[i]->type))
-			break;
-	if (fresh->n_ops != x->n_ops || i < x->n_ops) {
-		sim_exec_put(fresh);
-		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-	}
-	ops = x->ops;
-	x->ops = fresh->ops;
-	fresh->ops = ops;
-	sim_exec_put(fresh);
-	return CUDA_SUCCESS;
-}
-
-SIM_API(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *node,
-			    CUgraphExecUpdateResult *result))
-{
-	struct sim_exec *x;
-	struct sim_graph *g;
-	CUresult rc;
-
-	SIM_ENTER(cuGraphExecUpdate);
-	SIM_TRY(exec_get(exec, &x));
-	SIM_TRY(sim_graph_get(graph, &g));
-	rc = exec_update(x, g);
-	if (node)
-		*node = NULL;
-	if (result)
-		*result = rc ? CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED :
-			  CU_GRAPH_EXEC_UPDATE_SUCCESS;
-	return rc;
-}
-
-SIM_API(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph,
-			       CUgraphExecUpdateResultInfo *info))
-{
-	struct sim_exec *x;
-	struct sim_graph *g;
-	CUresult rc;
-
-	SIM_ENTER(cuGraphExecUpdate_v2);
-	SIM_TRY(exec_get(exec, &x));
-	SIM_TRY(sim_graph_get(graph, &g));
-	rc = exec_update(x, g);
-	if (info) {
-		memset(info, 0, sizeof(*info));
-		info->result = rc ?
-			CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED :
-			CU_GRAPH_EXEC_UPDATE_SUCCESS;
-	}
-	return rc;
-}
-
-static CUresult exec_kernel(CUgraphExec exec, CUgraphNode node,
-			    const CUDA_KERNEL_NODE_PARAMS_v1 *p,
-			    CUkernel kernel)
-{
-	struct sim_exec *x;
-	struct sim_op *op;
-	size_t i;
-
-	SIM_TRY(exec_get(exec, &x));
-	for (i = 0; i < x->n_ops; i++)
-		if (x->nodes[i] == (struct sim_node *)node)
-			break;
-	if (i == x->n_ops || !x->ops[i] ||
-	    x->ops[i]->type != CU_GRAPH_NODE_TYPE_KERNEL)
-		return CUDA_ERROR_INVALID_VALUE;
-	SIM_TRY(kernel_op(p, kernel, &op));
-	sim_op_put(x->ops[i]);
-	x->ops[i] = op;
-	return CUDA_SUCCESS;
-}
-
-SIM_SAME(cuGraphExecKernelNodeSetParams,
-	 (CUgraphExec exec, CUgraphNode node,
-	  const CUDA_KERNEL_NODE_PARAMS_v1 *p),
-	 exec_kernel(exec, node, p, NULL))
-SIM_SAME(cuGraphExecKernelNodeSetParams_v2,
-	 (CUgraphExec exec, CUgraphNode node,
-	  const CUDA_KERNEL_NODE_PARAMS *p),
-	 exec_kernel(exec, node, (const CUDA_KERNEL_NODE_PARAMS_v1 *)p,
-		     p ? p->kern : NULL))

@@ -248,22 +248,3 @@ SIM_API(cuGraphClone, (CUgraph *out, CUgraph graph))
 	*out = (CUgraph)copy;
 	return CUDA_SUCCESS;
 }
-
-SIM_API(cuDeviceGetGraphMemAttribute, (CUdevice dev,
-				       CUgraphMem_attribute attribute,
-				       void *value))
-{
-	SIM_ENTER(cuDeviceGetGraphMemAttribute);
-	if (!sim_dev_ok(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	if (!value || (unsigned)attribute > 3)
-		return CUDA_ERROR_INVALID_VALUE;
-	*(cuuint64_t *)value = 0;
-	return CUDA_SUCCESS;
-}
-
-SIM_API(cuDeviceGraphMemTrim, (CUdevice dev))
-{
-	SIM_ENTER(cuDeviceGraphMemTrim);
-	return sim_dev_ok(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}

@@ -90,7 +90,7 @@ enum sim_state { SIM_FRESH, SIM_READY, SIM_FORKED, SIM_OVER };
 enum sim_type {
 	SIM_CONTEXT = 1, SIM_STREAM, SIM_EVENT, SIM_MODULE, SIM_FUNCTION,
 	SIM_LIBRARY, SIM_KERNEL, SIM_GRAPH, SIM_NODE, SIM_EXEC, SIM_POOL,
-	SIM_ARRAY, SIM_PHYS, SIM_TYPES
+	SIM_ARRAY, SIM_PHYS, SIM_GREEN, SIM_TYPES
 };
 
 struct sim_config {
@@ -100,7 +100,9 @@ struct sim_config {
 	bool dirty;
 	size_t copy_mibps;
 	size_t no_vmm;			/* device; SIM_DEVICES: none */
+	size_t still;			/* likewise: moves no managed memory */
 	size_t context;		/* device memory that each one takes */
+	size_t queue;		/* entries of a stream's queue, 0 no limit */
 	const char *share;
 };
 
@@ -118,6 +120,7 @@ struct sim_ctx {
 	bool primary;
 	bool live;
 	unsigned pins;		/* threads waiting in it */
+	unsigned crowded;	/* those that wait for room in a queue */
 	unsigned flags;
 	unsigned api;
 	unsigned peers;		/* bit per device */
@@ -177,6 +180,7 @@ struct sim_line {
 	int priority;
 	bool blocking;		/* synchronises with the legacy stream */
 	bool per_thread;
+	struct sim_green *green;	/* that it was made in */
 	uint64_t owner;		/* thread of a per-thread stream, 0 none */
 	bool destroyed;
 	bool quit;
@@ -186,6 +190,8 @@ struct sim_line {
 	pthread_cond_t work;
 	struct sim_item *head;
 	struct sim_item *tail;
+	size_t length;
+	unsigned long long round;	/* of sim_line_busy */
 	struct sim_capture *capture;
 	struct sim_node **ends;	/* capture: what the next node depends on */
 	size_t n_ends;
@@ -193,7 +199,7 @@ struct sim_line {
 
 enum sim_kind {
 	SIM_NATIVE = 1, SIM_MANAGED, SIM_POOLED, SIM_GLOBAL, SIM_HOST,
-	SIM_REGISTERED, SIM_MAPPED, SIM_IPC
+	SIM_REGISTERED, SIM_MAPPED, SIM_IPC, SIM_GRAPHED
 };
 
 struct sim_span {
@@ -217,7 +223,9 @@ struct sim_range {
 	unsigned flags;
 	bool sync_memops;
 	bool freeing;
+	struct sim_moving *moving;	/* managed: where its pages are */
 	unsigned char access[SIM_DEVICES + 1];	/* last one: host */
+	unsigned char *pieces;	/* the same for each granule, or NULL */
 };
 
 struct sim_reserve {
@@ -239,7 +247,11 @@ struct sim_phys {
 };
 
 struct sim_tls {
-	struct { struct sim_ctx *ctx; uint64_t gen; } stack[SIM_STACK];
+	struct {
+		struct sim_ctx *ctx;
+		uint64_t gen;
+		struct sim_green *green;	/* that stands for ctx */
+	} stack[SIM_STACK];
 	unsigned depth;
 	CUstreamCaptureMode mode;
 	bool in_callback;
@@ -323,6 +335,16 @@ CUresult sim_ctx_alive(struct sim_ctx *ctx);
 struct sim_ctx *sim_ctx_list(void);
 struct sim_ctx *sim_ctx_peek(void);	/* current one or NULL, no error */
 void sim_ctx_reset(void);
+CUresult sim_primary_retain(CUdevice dev, struct sim_ctx **out);
+CUresult sim_primary_release(CUdevice dev);
+
+/* sim_green.c */
+struct sim_green *sim_green_of(CUcontext handle);
+struct sim_ctx *sim_green_owner(const struct sim_green *green);
+void sim_green_enter(struct sim_green *green);
+void sim_green_leave(struct sim_green *green);
+void sim_green_forget(const struct sim_ctx *owner);
+CUresult sim_green_stream(const struct sim_line *line, CUgreenCtx *out);
 
 /* sim_line.c: streams and their workers */
 CUresult sim_line_get(CUstream handle, bool pt, struct sim_line **out);
@@ -330,6 +352,9 @@ struct sim_line *sim_line_legacy(struct sim_ctx *ctx);
 struct sim_line *sim_line_new(struct sim_ctx *ctx, unsigned flags, int prio);
 CUresult sim_submit(struct sim_line *line, struct sim_op *op);
 void sim_queue(struct sim_line *line, struct sim_op *op);
+bool sim_line_room(struct sim_line *line);
+unsigned long long sim_line_mark_busy(struct sim_ctx *ctx);
+struct sim_line *sim_line_busy(struct sim_ctx *ctx, unsigned long long round);
 void sim_line_destroy(struct sim_line *line);
 bool sim_line_idle(struct sim_line *line);
 CUresult sim_line_wait(struct sim_line *line);
@@ -366,11 +391,16 @@ void sim_native_free(struct sim_range *r);
 void sim_mem_forget(struct sim_ctx *ctx);
 void sim_mem_reset(void);
 
+/* sim_managed.c */
+bool sim_managed_still(int dev);
+void sim_managed_drop(struct sim_range *r);
+
 /* sim_host.c */
 void sim_host_drop(struct sim_range *r);
 
 /* sim_vmm.c */
 void sim_vmm_reset(void);
+unsigned sim_vmm_access(const struct sim_range *r, size_t slot, uintptr_t at);
 struct sim_phys *sim_phys_create(int dev, size_t size,
 				 const CUmemAllocationProp *prop);
 void sim_phys_settle(struct sim_phys *p);
@@ -390,6 +420,7 @@ void sim_kernel_reset(void);
 
 /* sim_pool.c */
 void sim_pool_return(struct sim_range *r);
+unsigned sim_pool_access(const struct sim_pool *p, int dev);
 void sim_pool_reset(void);
 
 /* sim_capture.c */

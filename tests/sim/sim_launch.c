@@ -29,7 +29,7 @@ static bool forbidden(struct sim_ctx *ctx, uintptr_t p)
 	if (!r)
 		return false;
 	if (r->kind == SIM_MAPPED)
-		return !r->access[ctx->dev];
+		return !sim_vmm_access(r, (size_t)ctx->dev, p);
 	return r->kind == SIM_NATIVE && r->dev != ctx->dev &&
 	       !(ctx->peers & 1u << r->dev);
 }

@@ -149,6 +149,7 @@ static void *worker(void *arg)
 			sim_wait();
 		sim_op_exec(item->op, line);
 		line->head = item->next;
+		line->length--;
 		if (!line->head)
 			line->tail = NULL;
 		sim_op_put(item->op);
@@ -190,23 +191,78 @@ void sim_queue(struct sim_line *line, struct sim_op *op)
 	else
 		line->head = item;
 	line->tail = item;
+	line->length++;
 	if (line->head == item)
 		pthread_cond_signal(&line->work);
+}
+
+/* Drops the lock while the queue is full; false when the stream went away
+ * meanwhile. */
+bool sim_line_room(struct sim_line *line)
+{
+	struct sim_ctx *ctx = line->ctx;
+	bool there;
+
+	if (!sim_config.queue || line->length < sim_config.queue)
+		return true;
+	line->pins++;
+	ctx->pins++;
+	ctx->crowded++;
+	while (line->length >= sim_config.queue)
+		sim_wait();
+	there = !line->quit;
+	ctx->crowded--;
+	ctx->pins--;
+	line->pins--;
+	sim_wake();
+	return there;
+}
+
+/* Mark the streams that have work; then one after the other. */
+unsigned long long sim_line_mark_busy(struct sim_ctx *ctx)
+{
+	unsigned long long round = sim_next_id();
+	struct sim_line *l;
+
+	for (l = ctx->lines; l; l = l->next)
+		if (l->head)
+			l->round = round;
+	return round;
+}
+
+struct sim_line *sim_line_busy(struct sim_ctx *ctx, unsigned long long round)
+{
+	struct sim_line *l;
+
+	for (l = ctx->lines; l; l = l->next) {
+		if (l->round != round)
+			continue;
+		l->round = 0;
+		return l;
+	}
+	return NULL;
 }
 
 /* Takes the caller's reference to op, also when it fails. */
 CUresult sim_submit(struct sim_line *line, struct sim_op *op)
 {
-	CUresult rc;
+	CUresult rc = CUDA_ERROR_INVALID_HANDLE;
+
+	if (!line->capture && !sim_line_room(line))
+		goto drop;
 
 	if (line->capture)
 		rc = sim_capture_add(line, op);
 	else
 		rc = sim_capture_implicit(line);
 	if (rc != CUDA_SUCCESS)
-		sim_op_put(op);
-	else if (!line->capture)
+		goto drop;
+	if (!line->capture)
 		sim_queue(line, op);
+	return rc;
+
+drop:
+	sim_op_put(op);
 	return rc;
 }
 

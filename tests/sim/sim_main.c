@@ -132,7 +132,9 @@ static void read_config(void)
 	sim_config.dirty = setting("VSLEEP_SIM_DIRTY", 1) != 0;
 	sim_config.copy_mibps = setting("VSLEEP_SIM_COPY_MIBPS", 0);
 	sim_config.context = setting("VSLEEP_SIM_CONTEXT", 0);
+	sim_config.queue = setting("VSLEEP_SIM_QUEUE", 0);
 	sim_config.no_vmm = setting("VSLEEP_SIM_NO_VMM", SIM_DEVICES);
+	sim_config.still = setting("VSLEEP_SIM_STILL", SIM_DEVICES);
 	sim_config.share = getenv("VSLEEP_SIM_SHARE");
 	for (i = 0; i < SIM_DEVICES; i++)
 		if (sim_device[i].limit == 0)

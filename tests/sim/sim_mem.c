@@ -120,7 +120,8 @@ static CUresult alloc_large(struct sim_heap *heap, size_t size,
 			    enum sim_kind kind, struct sim_range **out)
 {
 	size_t pages = (size + SIM_BLOCK - 1) & ~(SIM_BLOCK - 1);
-	int dev = kind == SIM_MANAGED ? -1 : heap->dev;
+	int dev = kind == SIM_MANAGED && !sim_managed_still(heap->dev) ?
+		  -1 : heap->dev;
 	struct sim_range *r;
 	uintptr_t base;
 	off_t off;
@@ -189,8 +190,11 @@ void sim_native_free(struct sim_range *r)
 	} else {
 		sim_space_free(r->span.base, r->physical);
 		sim_phys_punch(r->off, r->physical);
-		sim_give(r->kind == SIM_MANAGED ? -1 : r->dev, r->physical);
+		sim_give(r->kind == SIM_MANAGED &&
+			 !sim_managed_still(r->dev) ? -1 : r->dev,
+			 r->physical);
 	}
+	sim_managed_drop(r);
 	sim_range_drop(r);
 }
 

@@ -116,6 +116,8 @@ static CUresult pool_alloc(struct sim_pool *p, struct sim_ctx *ctx,
 	CUresult rc;
 
 	keep_less(p, size);
+	if (p->props.maxSize && p->used + size > p->props.maxSize)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->live++;
 	rc = sim_heap_alloc(&p->heap, size, SIM_POOLED, out);
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -147,8 +149,12 @@ static void drop_memory(struct sim_op *op)
 	struct memory *m = (struct memory *)op;
 	struct sim_range *r = sim_range_at(m->at);
 
-	if (r && r->id == m->id)
+	if (!r || r->id != m->id)
+		return;
+	if (r->pool)
 		sim_pool_return(r);
+	else
+		sim_native_free(r);
 }
 
 static struct memory *memory_op(const struct sim_range *r,
@@ -213,6 +219,15 @@ static void free_done(struct sim_op *op, struct sim_line *line)
 	drop_memory(op);
 }
 
+/* Plain memory too, but not as a node of a graph. */
+static bool freeable(const struct sim_range *r, CUdeviceptr at,
+		     const struct sim_line *line)
+{
+	return at && r && r->span.base == at && !r->freeing &&
+	       (r->kind == SIM_POOLED ||
+		(r->kind == SIM_NATIVE && !line->capture));
+}
+
 static CUresult free_async(bool pt, CUdeviceptr at, CUstream stream)
 {
 	struct sim_line *line;
@@ -221,8 +236,7 @@ static CUresult free_async(bool pt, CUdeviceptr at, CUstream stream)
 
 	SIM_TRY(sim_line_get(stream, pt, &line));
 	r = sim_range_at(at);
-	if (!at || !r || r->kind != SIM_POOLED || r->span.base != at ||
-	    r->freeing) {
+	if (!freeable(r, at, line)) {
 		sim_bad("cuMemFreeAsync of %#llx, which is no allocation", at);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -246,8 +260,9 @@ SIM_API(cuMemPoolCreate, (CUmemoryPool *out, const CUmemPoolProps *props))
 	if (!out || !props ||
 	    props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (props->handleTypes ||
-	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+	     props->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!sim_dev_ok(props->location.id))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -370,6 +385,11 @@ SIM_API(cuMemPoolGetAccess, (CUmemAccess_flags *flags, CUmemoryPool handle,
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = (CUmemAccess_flags)p->access[where->id];
 	return CUDA_SUCCESS;
+}
+
+unsigned sim_pool_access(const struct sim_pool *p, int dev)
+{
+	return p->access[dev];
 }
 
 static CUresult device_pool(CUmemoryPool *out, CUdevice dev, bool current)

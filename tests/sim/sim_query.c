@@ -44,6 +44,17 @@ static bool is_host(const struct sim_range *r)
 	return r->kind == SIM_HOST || r->kind == SIM_REGISTERED;
 }
 
+/* The pages around it. */
+static struct sim_span mapping_of(const struct sim_range *r)
+{
+	if (r->physical)
+		return (struct sim_span){ r->span.base, r->physical };
+	if (r->block)
+		return (struct sim_span){ r->span.base & ~(SIM_BLOCK - 1),
+					  SIM_BLOCK };
+	return r->span;
+}
+
 /* On memory mapped by hand the range is what was reserved. */
 static bool range_value(CUpointer_attribute a, const struct sim_range *r,
 			const struct sim_reserve *res, uint64_t *out)
@@ -61,22 +72,24 @@ static bool range_value(CUpointer_attribute a, const struct sim_range *r,
 		*out = r != NULL;
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		*out = r ? r->span.base : 0;
+		*out = r ? mapping_of(r).base : 0;
 		return r != NULL;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*out = r ? r->span.len : 0;
+		*out = r ? mapping_of(r).len : 0;
 		return r != NULL;
 	}
 	return false;
 }
 
-static unsigned access_of(const struct sim_range *r)
+static unsigned access_of(const struct sim_range *r, CUdeviceptr p)
 {
 	struct sim_ctx *ctx = sim_ctx_peek();
 
+	if (r->pool && ctx)
+		return sim_pool_access(r->pool, ctx->dev);
 	if (r->kind != SIM_MAPPED)
 		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	return ctx ? r->access[ctx->dev] : 0;
+	return ctx ? sim_vmm_access(r, (size_t)ctx->dev, p) : 0;
 }
 
 static bool memory_value(CUpointer_attribute a, const struct sim_range *r,
@@ -108,7 +121,7 @@ static bool memory_value(CUpointer_attribute a, const struct sim_range *r,
 		*out = (uint64_t)(int64_t)r->dev;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*out = r->kind == SIM_NATIVE;
+		*out = r->kind == SIM_NATIVE || r->kind == SIM_IPC;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*out = r->phys ? (uint64_t)r->phys->prop.requestedHandleTypes :
@@ -119,7 +132,7 @@ static bool memory_value(CUpointer_attribute a, const struct sim_range *r,
 		       : r->kind == SIM_NATIVE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*out = access_of(r);
+		*out = access_of(r, p);
 		return true;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*out = SIM_KEY(r->pool);

@@ -91,7 +91,9 @@ static CUresult stream_ctx(bool pt, CUstream stream, CUcontext *ctx,
 		return CUDA_ERROR_INVALID_VALUE;
 	*ctx = (CUcontext)line->ctx;
 	if (green)
-		*green = NULL;
+		return sim_green_stream(line, green);
+	if (line->green && sim_green_of((CUcontext)line->green))
+		*ctx = (CUcontext)line->green;
 	return CUDA_SUCCESS;
 }
 

@@ -272,6 +272,7 @@ SIM_API(cuMemUnmap, (CUdeviceptr at, size_t size))
 		sim_space_clear(at, r->span.len);
 		sim_reserve_at(at, 1)->maps--;
 		at += r->span.len;
+		free(r->pieces);
 		sim_range_drop(r);
 		p->maps--;
 		sim_phys_settle(p);
@@ -305,40 +306,113 @@ static size_t access_slot(const CUmemLocation *where)
 	       (size_t)where->id : SIM_DEVICES;
 }
 
-/* One mapping's pages get what the most favoured of all has. */
-static bool apply(struct sim_range *r)
+#define SLOTS (SIM_DEVICES + 1)
+
+static unsigned char *piece(const struct sim_range *r, uintptr_t at)
+{
+	return r->pieces + (at - r->span.base) / sim_config.granularity *
+	       SLOTS;
+}
+
+unsigned sim_vmm_access(const struct sim_range *r, size_t slot, uintptr_t at)
+{
+	return r->pieces ? piece(r, at)[slot] : r->access[slot];
+}
+
+/* Pages get what the most favoured of all has. */
+static bool apply(struct sim_range *r, uintptr_t at, size_t size)
 {
 	unsigned access = 0;
 	int prot = PROT_NONE;
 	size_t i;
 
-	for (i = 0; i <= SIM_DEVICES; i++)
-		access |= r->access[i];
+	for (i = 0; i < SLOTS; i++)
+		access |= sim_vmm_access(r, i, at);
 	if (access)
 		prot = access & 2 ? PROT_READ | PROT_WRITE : PROT_READ;
-	return sim_space_map(r->span.base, r->span.len, r->phys->fd >= 0 ?
-			     r->phys->fd : sim_phys_fd(), r->phys->off, prot);
+	return sim_space_map(at, size, r->phys->fd >= 0 ? r->phys->fd :
+			     sim_phys_fd(), r->phys->off +
+			     (off_t)(at - r->span.base), prot);
+}
+
+/* From now on each granule has rights of its own. */
+static bool cut(struct sim_range *r)
+{
+	size_t count = r->span.len / sim_config.granularity, i;
+
+	if (r->pieces)
+		return true;
+	r->pieces = malloc(count * SLOTS);
+	for (i = 0; r->pieces && i < count; i++)
+		memcpy(r->pieces + i * SLOTS, r->access, SLOTS);
+	return r->pieces != NULL;
+}
+
+static void allow(unsigned char *access, const CUmemAccessDesc *desc,
+		  size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		access[access_slot(&desc[i].location)] =
+			(unsigned char)desc[i].flags;
+}
+
+/* A part of a mapping, or all of it. */
+static bool set_part(struct sim_range *r, uintptr_t at, uintptr_t end,
+		     const CUmemAccessDesc *desc, size_t count)
+{
+	size_t step = sim_config.granularity;
+
+	if (!r->pieces && at == r->span.base &&
+	    end == at + r->span.len) {
+		allow(r->access, desc, count);
+		return apply(r, at, r->span.len);
+	}
+	if (!cut(r))
+		return false;
+	for (; at < end; at += step) {
+		allow(piece(r, at), desc, count);
+		if (!apply(r, at, step))
+			return false;
+	}
+	return true;
+}
+
+/* The range is mapped without a gap. */
+static bool covered(CUdeviceptr at, size_t size)
+{
+	CUdeviceptr end = at + size;
+
+	if (!size || end < at || at % sim_config.granularity ||
+	    size % sim_config.granularity)
+		return false;
+	while (at < end) {
+		struct sim_range *r = sim_range_at(at);
+
+		if (!r || r->kind != SIM_MAPPED)
+			return false;
+		at = r->span.base + r->span.len;
+	}
+	return true;
 }
 
 SIM_API(cuMemSetAccess, (CUdeviceptr at, size_t size,
 			 const CUmemAccessDesc *desc, size_t count))
 {
-	CUdeviceptr end = at + size;
-	size_t i;
+	CUdeviceptr end = at + size, stop;
 
 	SIM_ENTER(cuMemSetAccess);
 	SIM_TRY(desc_ok(desc, count));
-	if (!whole(at, size))
+	if (!covered(at, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	while (at < end) {
 		struct sim_range *r = sim_range_at(at);
 
-		for (i = 0; i < count; i++)
-			r->access[access_slot(&desc[i].location)] =
-				(unsigned char)desc[i].flags;
-		if (!apply(r))
+		stop = r->span.base + r->span.len;
+		if (!set_part(r, at, stop < end ? stop : end, desc, count))
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		at += r->span.len;
+		at = stop;
 	}
 	return CUDA_SUCCESS;
 }
@@ -355,7 +429,7 @@ SIM_API(cuMemGetAccess, (unsigned long long *flags,
 	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE &&
 	    !sim_dev_ok(where->id))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*flags = r->access[access_slot(where)];
+	*flags = sim_vmm_access(r, access_slot(where), at);
 	return CUDA_SUCCESS;
 }
 
@@ -379,6 +453,7 @@ void sim_vmm_reset(void)
 		if (r->kind != SIM_MAPPED)
 			continue;
 		sim_space_clear(r->span.base, r->span.len);
+		free(r->pieces);
 		sim_range_drop(r);
 		p->maps--;
 		sim_phys_settle(p);
