@@ -72,6 +72,17 @@ static bool add(CUcontext handle, CUdevice device, bool primary)
 	return true;
 }
 
+static bool is_known(CUcontext handle)
+{
+	bool yes;
+
+	vs_lock_take(&context_lock);
+	yes = find(handle) != NULL;
+	vs_lock_drop(&context_lock);
+	return yes;
+}
+
+/* A green one may be current to another thread: it is asked nothing. */
 bool vs_context_note(CUcontext handle)
 {
 	unsigned long now = atomic_load(&generation);
@@ -82,9 +93,11 @@ bool vs_context_note(CUcontext handle)
 		return false;
 	if (noted.handle == handle && noted.generation == now)
 		return false;
-	if (!device_of(handle, &device))
+	fresh = !is_known(handle);
+	if (fresh && !device_of(handle, &device))
 		return false;
-	fresh = add(handle, device, false);
+	if (fresh)
+		fresh = add(handle, device, false);
 	noted.handle = handle;
 	noted.generation = now;
 	return fresh;
@@ -95,12 +108,50 @@ bool vs_context_note_primary(CUcontext handle, CUdevice device)
 	return add(handle, device, true);
 }
 
+void vs_context_note_green(CUcontext green, CUdevice device)
+{
+	CUcontext owner = vs_context_primary(device);
+	struct vs_context *c;
+
+	if (!owner)
+		return;
+	add(green, device, false);
+	vs_lock_take(&context_lock);
+	c = find(green);
+	if (c)
+		c->owner = owner;
+	vs_lock_drop(&context_lock);
+}
+
+/* The record that stands for @handle; under the lock. */
+static struct vs_context *find_owner(CUcontext handle)
+{
+	struct vs_context *c = find(handle);
+
+	return c && c->owner ? find(c->owner) : c;
+}
+
+CUcontext vs_context_current(void)
+{
+	CUcontext handle = NULL;
+	struct vs_context *c;
+
+	if (vs_real.cuCtxGetCurrent(&handle) || !handle)
+		return NULL;
+	vs_lock_take(&context_lock);
+	c = find_owner(handle);
+	if (c)
+		handle = c->handle;
+	vs_lock_drop(&context_lock);
+	return handle;
+}
+
 struct vs_context *vs_context_pin(CUcontext handle)
 {
 	struct vs_context *c;
 
 	vs_lock_take(&context_lock);
-	c = find(handle);
+	c = find_owner(handle);
 	if (c)
 		c->pins++;
 	vs_lock_drop(&context_lock);
@@ -135,7 +186,7 @@ int vs_context_count(void)
 
 	vs_lock_take(&context_lock);
 	for (c = contexts; c; c = c->next)
-		count++;
+		count += !c->owner;
 	vs_lock_drop(&context_lock);
 	return count;
 }
@@ -149,7 +200,7 @@ void vs_context_count_each(int *counts, int max)
 		counts[i] = 0;
 	vs_lock_take(&context_lock);
 	for (c = contexts; c; c = c->next)
-		if (c->device >= 0 && c->device < max)
+		if (!c->owner && c->device >= 0 && c->device < max)
 			counts[c->device]++;
 	vs_lock_drop(&context_lock);
 }
@@ -162,7 +213,7 @@ static int pin_some(CUdevice device, bool any, struct vs_context **out,
 
 	vs_lock_take(&context_lock);
 	for (c = contexts; c && count < max; c = c->next) {
-		if (!any && c->device != device)
+		if (c->owner || (!any && c->device != device))
 			continue;
 		c->pins++;
 		out[count++] = c;
@@ -186,7 +237,8 @@ static struct vs_context **find_link(CUcontext handle, CUdevice device)
 	struct vs_context **link;
 
 	for (link = &contexts; *link; link = &(*link)->next)
-		if (handle ? (*link)->handle == handle :
+		if (handle ? (*link)->handle == handle ||
+			     (*link)->owner == handle :
 		    (*link)->primary && (*link)->device == device)
 			return link;
 	return NULL;

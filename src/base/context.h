@@ -20,6 +20,7 @@ struct vs_context {
 	CUcontext handle;
 	CUdevice device;
 	bool primary;
+	CUcontext owner;	/* of a green one: the primary it is part of */
 	unsigned long serial;	/* never used twice, as the handle may be */
 	unsigned pins;		/* under the lock */
 	CUstream stream;	/* ours, non-blocking; for the operation */
@@ -31,6 +32,16 @@ struct vs_context {
 bool vs_context_note(CUcontext handle);
 /* The same for the primary context of @device. */
 bool vs_context_note_primary(CUcontext handle, CUdevice device);
+
+/*
+ * A green context of @device is part of the primary one, whose memory it has
+ * and whose work includes its own; and it may be current to one thread only.
+ * So whoever asks for it gets the primary context, and no visit meets it.
+ */
+void vs_context_note_green(CUcontext green, CUdevice device);
+
+/* The context of the memory that this thread would allocate, or NULL. */
+CUcontext vs_context_current(void);
 
 /* The handle of the primary context of @device, or NULL when not known. */
 CUcontext vs_context_primary(CUdevice device);

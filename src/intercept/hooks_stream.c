@@ -4,8 +4,8 @@
 #include "intercept/hooks.h"
 #include "memory/capture.h"
 
-/* A capture begins inside the gate and under the lock of the set: once the
- * set is found empty and the gate is shut, none can begin. */
+/* A capture begins inside the gate: once the gate is shut and the set is found
+ * empty, none can begin. */
 #define BEGIN(sym, params, args, per_thread)				\
 static CUresult begin_##sym params					\
 {									\
@@ -13,7 +13,7 @@ static CUresult begin_##sym params					\
 									\
 	if (!vs_gate_mine())						\
 		return VS_REAL(sym, args);				\
-	vs_capture_begin();						\
+	vs_capture_begin_on(stream);					\
 	rc = VS_REAL(sym, args);					\
 	vs_capture_began(stream, per_thread, rc);			\
 	return rc;							\
@@ -60,13 +60,14 @@ VS_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 #define DESTROY(sym)							\
 VS_EXPORT CUresult sym(CUstream stream)					\
 {									\
+	struct vs_capture_entry *capture;				\
 	CUresult rc;							\
 									\
 	if (!vs_gate_mine())						\
 		return VS_REAL(sym, (stream));				\
-	vs_capture_begin();						\
+	capture = vs_capture_stream_leave(stream);			\
 	rc = VS_REAL(sym, (stream));					\
-	vs_capture_stream_gone(stream, rc);				\
+	vs_capture_stream_left(capture, rc);				\
 	return rc;							\
 }
 DESTROY(cuStreamDestroy)

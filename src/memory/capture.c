@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "memory/capture.h"
+#include "base/context.h"
 #include "base/driver.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A default stream of a thread means another one in each thread. */
@@ -22,14 +24,20 @@ struct key {
 struct vs_capture_entry {
 	struct key key;
 	pid_t beginner;		/* the thread that began it */
-	CUcontext context;
+	CUcontext context;	/* of the stream */
+	CUcontext known;	/* which it is part of, as a green one is */
 	struct vs_capture_entry *next;
 };
 
 static struct vs_lock capture_lock = VS_LOCK(VS_RANK_CAPTURE);
 static struct vs_capture_entry *entries;		/* under capture_lock */
-static _Atomic unsigned running;	/* their number */
+static _Atomic unsigned running;	/* their number, and that of those which
+					   begin or whose stream goes */
 static bool untold;	/* a capture that could not be recorded */
+static struct vs_capture_call *calls;	/* under capture_lock */
+static _Atomic unsigned calling;	/* their number */
+
+#define LOOK_AGAIN 200000	/* nanoseconds */
 
 static pid_t own_thread(void)
 {
@@ -77,11 +85,6 @@ static void drop(struct vs_capture_entry **link)
 	free(gone);
 }
 
-void vs_capture_begin(void)
-{
-	vs_lock_take(&capture_lock);
-}
-
 static CUcontext context_of(CUstream stream)
 {
 	CUcontext context;
@@ -91,6 +94,56 @@ static CUcontext context_of(CUstream stream)
 	    !vs_real.cuStreamGetCtx(stream, &context))
 		return context;
 	return vs_real.cuCtxGetCurrent(&context) ? NULL : context;
+}
+
+static bool in_the_way(CUcontext context)
+{
+	const struct vs_capture_call *c;
+
+	for (c = calls; c; c = c->next)
+		if (c->context == context && vs_lock_now() < c->until)
+			return true;
+	return false;
+}
+
+/* That of a green context is the primary one, whose events are about both. */
+static CUcontext known_context(CUstream stream)
+{
+	CUcontext context = context_of(stream);
+	struct vs_context *known = context ? vs_context_pin(context) : NULL;
+
+	if (known) {
+		context = known->handle;
+		vs_context_unpin(known);
+	}
+	return context;
+}
+
+/* The driver may make us wait for the context of the stream as well. */
+void vs_capture_begin_on(CUstream stream)
+{
+	static const struct timespec nap = { .tv_nsec = LOOK_AGAIN };
+	CUcontext context = NULL;
+
+	vs_lock_take(&capture_lock);
+	while (atomic_load(&calling) && (!context || in_the_way(context))) {
+		vs_lock_drop(&capture_lock);
+		if (context)
+			nanosleep(&nap, NULL);
+		else
+			context = known_context(stream);
+		vs_lock_take(&capture_lock);
+		if (!context)
+			break;
+	}
+	atomic_fetch_add(&running, 1);
+	vs_lock_drop(&capture_lock);
+}
+
+static void put_in(struct vs_capture_entry *e)
+{
+	e->next = entries;
+	entries = e;
 }
 
 void vs_capture_began(CUstream stream, bool per_thread, CUresult rc)
@@ -103,13 +156,15 @@ void vs_capture_began(CUstream stream, bool per_thread, CUresult rc)
 		e->key = key_of(stream, per_thread);
 		e->beginner = own_thread();
 		e->context = context_of(stream);
-		e->next = entries;
-		entries = e;
-	} else if (!rc) {
-		untold = true;
+		e->known = known_context(stream);
 	}
-	if (!rc)
-		atomic_fetch_add(&running, 1);
+	vs_lock_take(&capture_lock);
+	if (e)
+		put_in(e);
+	else if (!rc)
+		untold = true;
+	else
+		atomic_fetch_sub(&running, 1);
 	vs_lock_drop(&capture_lock);
 }
 
@@ -125,13 +180,35 @@ void vs_capture_ended(CUstream stream, bool per_thread)
 	vs_lock_drop(&capture_lock);
 }
 
-void vs_capture_stream_gone(CUstream stream, CUresult rc)
+/* Taken out it still counts as running. */
+struct vs_capture_entry *vs_capture_stream_leave(CUstream stream)
 {
-	struct vs_capture_entry **link = find(key_of(stream, false));
+	struct vs_capture_entry **link, *leaving = NULL;
 
-	if (!rc && link)
-		drop(link);
+	if (!vs_capture_any())
+		return NULL;
+	vs_lock_take(&capture_lock);
+	link = find(key_of(stream, false));
+	if (link) {
+		leaving = *link;
+		*link = leaving->next;
+	}
 	vs_lock_drop(&capture_lock);
+	return leaving;
+}
+
+void vs_capture_stream_left(struct vs_capture_entry *leaving, CUresult rc)
+{
+	if (!leaving)
+		return;
+	vs_lock_take(&capture_lock);
+	if (rc)
+		put_in(leaving);
+	else
+		atomic_fetch_sub(&running, 1);
+	vs_lock_drop(&capture_lock);
+	if (!rc)
+		free(leaving);
 }
 
 struct vs_capture_entry *vs_capture_take(CUcontext context)
@@ -140,7 +217,7 @@ struct vs_capture_entry *vs_capture_take(CUcontext context)
 
 	vs_lock_take(&capture_lock);
 	for (link = &entries; (e = *link);) {
-		if (e->context != context) {
+		if (e->context != context && e->known != context) {
 			link = &e->next;
 			continue;
 		}
@@ -170,8 +247,7 @@ void vs_capture_restore(struct vs_capture_entry *taken)
 	vs_lock_take(&capture_lock);
 	while ((e = taken)) {
 		taken = e->next;
-		e->next = entries;
-		entries = e;
+		put_in(e);
 		atomic_fetch_add(&running, 1);
 	}
 	vs_lock_drop(&capture_lock);
@@ -218,14 +294,42 @@ bool vs_capture_lock_quiet(char *text, size_t size)
 	if (untold)
 		snprintf(text, size, "a capture runs that could not be "
 			 "recorded for lack of host memory");
-	else
+	else if (entries)
 		snprintf(text, size, "stream %p is capturing",
 			 (void *)entries->key.stream);
+	else
+		snprintf(text, size, "a capture begins or ends");
 	vs_lock_drop(&capture_lock);
 	return false;
 }
 
 void vs_capture_unlock(void)
 {
+	vs_lock_drop(&capture_lock);
+}
+
+bool vs_capture_call(struct vs_capture_call *call, CUcontext context,
+		     double seconds, char *text, size_t size)
+{
+	if (!vs_capture_lock_quiet(text, size))
+		return false;
+	call->context = context;
+	call->until = vs_lock_now() + seconds;
+	call->next = calls;
+	calls = call;
+	atomic_fetch_add(&calling, 1);
+	vs_lock_drop(&capture_lock);
+	return true;
+}
+
+void vs_capture_called(struct vs_capture_call *call)
+{
+	struct vs_capture_call **link;
+
+	vs_lock_take(&capture_lock);
+	for (link = &calls; *link != call; link = &(*link)->next)
+		;
+	*link = call->next;
+	atomic_fetch_sub(&calling, 1);
 	vs_lock_drop(&capture_lock);
 }

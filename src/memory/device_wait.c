@@ -6,19 +6,20 @@
 #include "base/context.h"
 #include "base/driver.h"
 
-/* Recorded under the capture lock, waited for outside it. */
 static CUresult wait_event(struct vs_context *context, CUevent event,
 			   bool *captured)
 {
+	struct vs_capture_call call;
 	char text[96];
 	CUresult rc;
 
-	if (!vs_capture_lock_quiet(text, sizeof(text))) {
+	if (!vs_capture_call(&call, context->handle, VS_CAPTURE_PATIENCE,
+			     text, sizeof(text))) {
 		*captured = true;
 		return CUDA_SUCCESS;
 	}
 	rc = vs_real.cuCtxRecordEvent(context->handle, event);
-	vs_capture_unlock();
+	vs_capture_called(&call);
 	if (!rc)
 		rc = vs_real.cuEventQuery(event);
 	if (rc == CUDA_ERROR_NOT_READY)
@@ -26,18 +27,20 @@ static CUresult wait_event(struct vs_context *context, CUevent event,
 	return rc;
 }
 
-/* Drivers before cuCtxRecordEvent: captures wait for this synchronise. */
-static CUresult synchronize(bool *captured)
+/* Drivers before cuCtxRecordEvent. */
+static CUresult synchronize(struct vs_context *context, bool *captured)
 {
+	struct vs_capture_call call;
 	char text[96];
 	CUresult rc;
 
-	if (!vs_capture_lock_quiet(text, sizeof(text))) {
+	if (!vs_capture_call(&call, context->handle, VS_CAPTURE_PATIENCE,
+			     text, sizeof(text))) {
 		*captured = true;
 		return CUDA_SUCCESS;
 	}
 	rc = vs_real.cuCtxSynchronize();
-	vs_capture_unlock();
+	vs_capture_called(&call);
 	return rc;
 }
 
@@ -56,7 +59,7 @@ static CUresult wait_context(struct vs_context *context, bool *captured)
 			vs_real.cuEventDestroy_v2(event);
 		}
 	} else {
-		rc = synchronize(captured);
+		rc = synchronize(context, captured);
 	}
 	vs_context_leave(&scope);
 	return rc;
@@ -78,5 +81,18 @@ CUresult vs_device_wait(CUdevice device, CUcontext context, bool *captured)
 		}
 		vs_context_unpin(contexts[i]);
 	}
+	return rc;
+}
+
+CUresult vs_device_wait_context(CUcontext context, bool *captured)
+{
+	struct vs_context *known = vs_context_pin(context);
+	CUresult rc;
+
+	*captured = false;
+	if (!known)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	rc = wait_context(known, captured);
+	vs_context_unpin(known);
 	return rc;
 }

@@ -17,4 +17,7 @@
  * has no work left.  *captured: a capture runs, and nothing was waited for. */
 CUresult vs_device_wait(CUdevice device, CUcontext context, bool *captured);
 
+/* The same for one context alone; an error too where it is no longer known. */
+CUresult vs_device_wait_context(CUcontext context, bool *captured);
+
 #endif

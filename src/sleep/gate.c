@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define RECORDS_PER_MAP 64
+#define WAKE_UP 1.0	/* seconds that a held thread gets to take its turn */
 
 static struct vs_gate_page cold_page = { .flag = VS_GATE_COLD };
 
@@ -323,9 +324,10 @@ enum vs_status vs_gate_shut(enum vs_gate_hold hold, double deadline,
 
 void vs_gate_step(double seconds)
 {
-	double until = vs_lock_now() + seconds;
+	double until = vs_lock_now();
 
 	vs_lock_take(&gate_lock);
+	until += held_now && seconds < WAKE_UP ? WAKE_UP : seconds;
 	ticket = true;
 	pthread_cond_broadcast(&opened);
 	while (ticket && holds == VS_HOLD_OPERATION && !exiting &&

@@ -141,7 +141,8 @@ enum vs_status vs_gate_shut(enum vs_gate_hold hold, double deadline,
 /* Some thread is inside now: @text names it and its call. */
 bool vs_gate_inside(char *text, size_t size);
 /* While VS_HOLD_OPERATION alone keeps the gate shut let one call through; waits
- * so long for one to come, and not for its end. */
+ * so long for one to come, up to a second for one that is held to wake up, and
+ * not for its end. */
 void vs_gate_step(double seconds);
 /* Add a hold while another one already keeps the gate shut. */
 void vs_gate_keep(enum vs_gate_hold hold);

@@ -15,28 +15,12 @@
 #include <time.h>
 
 #define FIRST_SLICE 0.05	/* seconds */
-#define POLL 0.0002
+#define POLL 0.001		/* for a cancel */
 #define STEP_WAIT 0.01	/* for a call to come */
-
-struct drain {
-	struct vs_context *context;	/* pinned: the event dies with it */
-	CUevent event;
-	bool done;
-};
-
-/* What was queued at one moment, on every context; without events where the
- * driver cannot record them, for the waiter then knows. */
-struct snapshot {
-	struct drain drains[VS_CONTEXT_MAX];
-	int count;
-	double taken;
-};
 
 struct attempt {
 	const atomic_bool *cancel;
 	double start, deadline;
-	double depth;			/* longest age of a drained snapshot */
-	struct snapshot watched;	/* of the last slice that failed */
 	unsigned seed;
 };
 
@@ -50,146 +34,6 @@ static void nap(double seconds)
 	nanosleep(&ts, NULL);
 }
 
-static void forget(struct snapshot *snapshot)
-{
-	int i;
-
-	for (i = 0; i < snapshot->count; i++) {
-		vs_real.cuEventDestroy_v2(snapshot->drains[i].event);
-		vs_context_unpin(snapshot->drains[i].context);
-	}
-	snapshot->count = 0;
-}
-
-static enum vs_status failed(struct vs_why *why, CUresult rc, CUdevice device)
-{
-	char error[96];
-
-	vs_driver_error(rc, error, sizeof(error));
-	if (vs_driver_sticky(rc))
-		return vs_why_set(why, VS_FAILED, "a context on device %d is "
-				  "lost: %s", device, error);
-	return vs_why_set(why, VS_CUDA, "device %d does not come to rest: %s",
-			  device, error);
-}
-
-static enum vs_status make_event(struct snapshot *snapshot,
-				 struct vs_context *context,
-				 struct vs_why *why)
-{
-	struct drain *d = &snapshot->drains[snapshot->count];
-	struct vs_context_scope scope;
-	enum vs_status st;
-	CUresult rc;
-
-	st = vs_context_enter(context, &scope, why);
-	if (st)
-		return st;
-	rc = vs_real.cuEventCreate(&d->event, CU_EVENT_DISABLE_TIMING);
-	vs_context_leave(&scope);
-	if (rc)
-		return failed(why, rc, context->device);
-	d->context = context;
-	d->done = false;
-	snapshot->count++;
-	return VS_OK;
-}
-
-static enum vs_status record_all(struct snapshot *snapshot,
-				 struct vs_why *why)
-{
-	const struct drain *end = snapshot->drains + snapshot->count;
-	char text[96];
-	struct drain *d;
-	CUresult rc = CUDA_SUCCESS;
-
-	if (!vs_capture_lock_quiet(text, sizeof(text)))
-		return vs_why_set(why, VS_BUSY, "%s", text);
-	for (d = snapshot->drains; d < end; d++) {
-		rc = vs_real.cuCtxRecordEvent(d->context->handle, d->event);
-		if (rc)
-			break;
-	}
-	vs_capture_unlock();
-	snapshot->taken = vs_lock_now();
-	return rc ? failed(why, rc, d->context->device) : VS_OK;
-}
-
-static enum vs_status ask_waiter(struct vs_context **contexts, int count,
-				 struct vs_why *why)
-{
-	char text[96];
-	int i;
-
-	if (vs_capture_lock_quiet(text, sizeof(text))) {
-		vs_capture_unlock();	/* the gate is shut: none can begin */
-		return vs_waiter_ask(contexts, count, why);
-	}
-	for (i = 0; i < count; i++)
-		vs_context_unpin(contexts[i]);
-	return vs_why_set(why, VS_BUSY, "%s", text);
-}
-
-static enum vs_status take(struct snapshot *snapshot, struct vs_why *why)
-{
-	struct vs_context *contexts[VS_CONTEXT_MAX];
-	enum vs_status st = VS_OK;
-	int i, count;
-
-	snapshot->count = 0;
-	count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
-	if (!vs_real.cuCtxRecordEvent)
-		return ask_waiter(contexts, count, why);
-	for (i = 0; !st && i < count; i++)
-		st = make_event(snapshot, contexts[i], why);
-	for (i = snapshot->count; i < count; i++)
-		vs_context_unpin(contexts[i]);
-	if (!st)
-		st = record_all(snapshot, why);
-	if (st)
-		forget(snapshot);
-	return st;
-}
-
-/* VS_BUSY while something is not done. */
-static enum vs_status look(struct snapshot *snapshot, struct vs_why *why)
-{
-	const struct drain *end = snapshot->drains + snapshot->count;
-	enum vs_status st = VS_OK;
-	struct drain *d;
-	CUresult rc;
-
-	if (!vs_real.cuCtxRecordEvent)
-		return vs_waiter_look(why);
-	for (d = snapshot->drains; d < end; d++) {
-		if (d->done)
-			continue;
-		rc = vs_real.cuEventQuery(d->event);
-		if (rc == CUDA_ERROR_NOT_READY)
-			st = vs_why_set(why, VS_BUSY, "device %d has %.1f s or "
-					"more of queued work",
-					d->context->device,
-					vs_lock_now() - snapshot->taken);
-		else if (rc)
-			return failed(why, rc, d->context->device);
-		else
-			d->done = true;
-	}
-	return st;
-}
-
-/* The age at which a watched snapshot is done is how deep the queue was. */
-static void watch(struct attempt *a)
-{
-	double age = vs_lock_now() - a->watched.taken;
-
-	if (!a->watched.count || look(&a->watched, NULL) == VS_BUSY)
-		return;
-	if (age > a->depth)
-		a->depth = age;
-	forget(&a->watched);
-}
-
 static bool cancelled(struct attempt *a, struct vs_why *why)
 {
 	if (!atomic_load(a->cancel))
@@ -198,42 +42,49 @@ static bool cancelled(struct attempt *a, struct vs_why *why)
 	return true;
 }
 
-static enum vs_status wait_drained(struct attempt *a, struct snapshot *now,
-				   double until, struct vs_why *why)
+/* A waiter that is stuck may come back in time. */
+static enum vs_status ask(struct attempt *a, double until, struct vs_why *why)
 {
-	enum vs_status st;
-
-	for (;;) {
-		st = look(now, why);
-		if (st != VS_BUSY)
-			return st;
+	while (vs_waiter_stuck(why)) {
 		if (cancelled(a, why))
 			return VS_CANCELLED;
 		if (vs_lock_now() >= until)
 			return VS_BUSY;
-		watch(a);
 		nap(POLL);
 	}
+	return vs_waiter_ask(why);
 }
 
-/* Shut, snapshot, wait; reopened unless all is done by @until. */
+static enum vs_status wait_drained(struct attempt *a, double until,
+				   struct vs_why *why)
+{
+	enum vs_status st = ask(a, until, why);
+	double now;
+
+	if (st)
+		return st;
+	for (;;) {
+		now = vs_lock_now();
+		if (vs_waiter_answered(now + POLL < until ? now + POLL : until))
+			break;
+		if (cancelled(a, why))
+			return VS_CANCELLED;
+		if (now >= until)
+			break;
+	}
+	return vs_waiter_answer(why);
+}
+
+/* Shut, ask, wait; reopened unless all is done by @until. */
 static enum vs_status try_slice(struct attempt *a, double until,
 				struct vs_why *why)
 {
-	struct snapshot now;
 	enum vs_status st;
 
 	st = vs_gate_shut(VS_HOLD_OPERATION, until, a->cancel, why);
 	if (st)
 		return st;
-	st = take(&now, why);
-	if (!st) {
-		st = wait_drained(a, &now, until, why);
-		if (st == VS_BUSY && !a->watched.count)
-			a->watched = now;
-		else
-			forget(&now);
-	}
+	st = wait_drained(a, until, why);
 	if (st) {
 		vs_waiter_give_up();
 		vs_gate_open(VS_HOLD_OPERATION);
@@ -250,20 +101,18 @@ static enum vs_status wait_chance(struct attempt *a, struct vs_why *why)
 	char text[96] = "";
 
 	for (;;) {
-		if (vs_waiter_stuck()) {
-			vs_waiter_look(why);
-		} else if (vs_capture_lock_quiet(text, sizeof(text))) {
-			vs_capture_unlock();
-			return VS_OK;
-		} else {
+		if (!vs_waiter_stuck(why)) {
+			if (vs_capture_lock_quiet(text, sizeof(text))) {
+				vs_capture_unlock();
+				return VS_OK;
+			}
 			vs_why_set(why, VS_BUSY, "%s", text);
 		}
 		if (cancelled(a, why))
 			return VS_CANCELLED;
 		if (vs_lock_now() >= a->deadline)
 			return VS_BUSY;
-		watch(a);
-		nap(POLL * 5);
+		nap(POLL);
 	}
 }
 
@@ -271,9 +120,10 @@ static enum vs_status wait_chance(struct attempt *a, struct vs_why *why)
 static double slice_end(struct attempt *a, double slice)
 {
 	double now = vs_lock_now(), half = (a->deadline - a->start) / 2;
+	double depth = vs_waiter_depth();
 
-	if (slice < a->depth * 1.5)
-		slice = a->depth * 1.5;
+	if (slice < depth * 1.5)
+		slice = depth * 1.5;
 	if (now + slice >= a->start + half)
 		return a->deadline;
 	return now + slice;
@@ -299,7 +149,6 @@ static enum vs_status run(struct attempt *a, struct vs_why *why)
 		if (pause > 0.1)
 			pause = 0.1;
 		nap(pause);
-		watch(a);
 		slice *= 2;
 	}
 }
@@ -319,7 +168,7 @@ enum vs_status vs_quiesce(double seconds, const atomic_bool *cancel,
 
 	begin(&a, seconds);
 	st = run(&a, why);
-	forget(&a.watched);
+	vs_waiter_end();
 	return st;
 }
 
@@ -339,7 +188,7 @@ enum vs_status vs_quiesce_steady(double seconds, bool step,
 		st = try_slice(&a, a.deadline, why);
 	if (st)
 		vs_gate_open(VS_HOLD_OPERATION);
-	forget(&a.watched);
+	vs_waiter_end();
 	return st;
 }
 
@@ -355,36 +204,39 @@ static void add_text(char (*texts)[VS_QUIESCE_TEXT], int max, int *count,
 		snprintf(texts[(*count)++], sizeof(*texts), "%s", text);
 }
 
-/* An idle device may need a moment to say that it is. */
-#define MOMENT 0.001
+#define LOOK 0.1	/* seconds that the driver may take to answer */
 
 enum vs_status vs_quiesce_look(char (*texts)[VS_QUIESCE_TEXT], int max,
 			       int *count, struct vs_why *why)
 {
+	CUdevice devices[VS_CONTEXT_MAX];
 	char text[VS_QUIESCE_TEXT];
-	struct snapshot now = { .count = 0 };
 	enum vs_status st;
-	int i;
+	int i, known;
 
 	*count = 0;
 	if (vs_gate_inside(text, sizeof(text)))
 		add_text(texts, max, count, text);
+	if (vs_waiter_stuck(why)) {
+		add_text(texts, max, count, why->text);
+		return VS_OK;
+	}
 	if (!vs_real.cuCtxRecordEvent)
 		return VS_OK;	/* only waiting would tell */
-	st = take(&now, why);
-	if (!st && look(&now, why) == VS_BUSY)
-		nap(MOMENT);
-	if (!st)
-		st = look(&now, why);
-	else if (st == VS_BUSY)
-		add_text(texts, max, count, why->text);
-	for (i = 0; st == VS_BUSY && i < now.count; i++) {
-		if (now.drains[i].done)
-			continue;
+	st = vs_waiter_ask(why);
+	if (st)
+		return st;
+	vs_waiter_settle(vs_lock_now() + LOOK);
+	st = vs_waiter_answer(why);
+	known = vs_waiter_devices(devices, VS_CONTEXT_MAX);
+	for (i = 0; st == VS_BUSY && i < known; i++) {
 		snprintf(text, sizeof(text), "device %d has queued work",
-			 now.drains[i].context->device);
+			 devices[i]);
 		add_text(texts, max, count, text);
 	}
-	forget(&now);
+	if (st == VS_BUSY && !known)
+		add_text(texts, max, count, why->text);
+	vs_waiter_give_up();
+	vs_waiter_end();
 	return st == VS_BUSY ? VS_OK : st;
 }

@@ -19,7 +19,7 @@ export VSLEEP_DIR=$WORK/run
 export VSLEEP_SIM_MEMORY=${VSLEEP_SIM_MEMORY:-512M}
 # shellcheck disable=SC2034 # the tests read it
 readonly M=1048576
-PATIENCE=${PATIENCE:-20}	# seconds that anything may take
+PATIENCE=${PATIENCE:-40}	# seconds that anything may take
 
 declare -A PID TO FROM		# by the name of a started program
 ANSWER='' OUT='' ERR='' RC=0	# of the last question; of the last command
@@ -40,14 +40,13 @@ trap 'exit 1' INT TERM HUP
 # ---- assertions ------------------------------------------------------------
 
 fail() {
-	local file
-	echo "FAILED: $*"
-	echo "at ${BASH_SOURCE[-1]##*/} line ${BASH_LINENO[-2]}"
+	local file where="${BASH_SOURCE[-1]##*/} line ${BASH_LINENO[-2]}"
 	for file in "$WORK"/*.err "$WORK"/*.log; do
 		[[ -s $file ]] || continue
 		echo "--- ${file##*/}"
 		tail -n 20 "$file"
-	done
+	done >&2
+	printf 'FAILED: %s\nat %s\n' "$*" "$where" >&2
 	exit 1
 }
 

@@ -124,7 +124,7 @@ START_TEST(a_sleep_that_comes_to_nothing_is_told_to_be_over)
 
 	start();
 	ck_ok(vs_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	vs_capture_begin();
+	vs_capture_begin_on(stream);
 	vs_capture_began(stream, false, vs_real.cuStreamBeginCapture(stream));
 	hasty.timeout_ms = 20;
 	ask(&hasty, VS_BUSY);

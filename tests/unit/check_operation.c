@@ -96,7 +96,7 @@ static void assert_end(struct vs_job *job, enum vs_status status)
 /* A capture keeps a sleep in its drain. */
 static void hold_drain(void)
 {
-	vs_capture_begin();
+	vs_capture_begin_on(stream);
 	vs_capture_began(stream, false,
 			 vs_real.cuStreamBeginCapture(stream));
 }
@@ -167,7 +167,7 @@ START_TEST(who_joins_with_a_longer_breath_is_waited_for)
 
 	start();
 	hold_drain();
-	busy.timeout_ms = 200;
+	busy.timeout_ms = 1500;
 	busy.force = true;
 	hasty.timeout_ms = 1;
 	first = submit(&busy);

@@ -185,7 +185,7 @@ START_TEST(what_a_sleep_would_wait_for_is_named_and_not_waited_for)
 	ck_assert(vs_gate_enter("cuLong"));
 	assert_obstacle("is inside cuLong");
 	vs_gate_leave();
-	vs_capture_begin();
+	vs_capture_begin_on(stream);
 	vs_capture_began(stream, false, vs_real.cuStreamBeginCapture(stream));
 	assert_obstacle("captur");
 	ck_ok(vs_real.cuStreamEndCapture(stream, &graph));

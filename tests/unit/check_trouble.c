@@ -392,7 +392,7 @@ START_TEST(a_program_that_does_not_come_to_rest_is_left_as_it_was)
 		sim_hold(1);
 		ck_ok(vs_real.cuMemsetD8Async(some, 1, 1, stream));
 	} else if (_i == CAPTURE) {
-		vs_capture_begin();
+		vs_capture_begin_on(stream);
 		vs_capture_began(stream, false,
 				 vs_real.cuStreamBeginCapture(stream));
 	} else {

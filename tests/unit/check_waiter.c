@@ -90,7 +90,7 @@ START_TEST(queued_work_makes_it_busy_and_is_waited_for_when_there_is_time)
 	ck_assert(strstr(why.text, "queued work"));
 	ck_assert_int_eq(state(), VS_AWAKE);
 	ck_assert_uint_eq(vs_gate_holds(), 0);
-	ck_assert(vs_waiter_stuck());
+	ck_assert(vs_waiter_stuck(NULL));
 
 	/* Stuck as it is, the next one is busy too, and changes nothing. */
 	ck_assert_int_eq(go(VS_VERB_SLEEP, 50, &why), VS_BUSY);

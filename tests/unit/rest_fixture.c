@@ -20,7 +20,7 @@ const struct vs_request rest_pause_it = {
 	.verb = VS_VERB_PAUSE, .timeout_ms = 60000,
 };
 
-#define PATIENCE 10.0		/* seconds that anything may take */
+#define PATIENCE 30.0		/* seconds that anything may take */
 
 CUdeviceptr rest_base;
 static CUstream stream;
@@ -109,7 +109,7 @@ void rest_wait_draining(struct vs_job *job)
 /* A capture keeps a program from its rest. */
 void rest_hold_drain(void)
 {
-	vs_capture_begin();
+	vs_capture_begin_on(stream);
 	vs_capture_began(stream, false,
 			 vs_real.cuStreamBeginCapture(stream));
 }
