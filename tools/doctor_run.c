@@ -128,6 +128,12 @@ static pid_t start(char **command)
 	return -1;
 }
 
+/* As one that has just begun, or is about to be gone. */
+static bool lacks_library(const struct diagnosis *seen)
+{
+	return seen->count && !strcmp(seen->findings[0].word, "not-loaded");
+}
+
 /*
  * The best process counts, in its latest state.  Of the others one is told of
  * in which vsleep cannot be; a process that has just started may only seem so.
@@ -143,8 +149,7 @@ static void weigh(const struct diagnosis *seen, struct diagnosis *best,
 		*best = *seen;
 	else if (seen->verdict == best->verdict && seen->pid == best->pid)
 		doctor_merge(seen, best);
-	if (seen->verdict != NOT_LOADED || !seen->count ||
-	    !strcmp(first->word, "not-loaded"))
+	if (seen->verdict != NOT_LOADED || !seen->count || lacks_library(seen))
 		return;
 	doctor_remedy(doctor_find(others, NOTE, "other-process",
 				  "Process %d, %s: %s", (int)seen->pid,
@@ -162,6 +167,10 @@ static void look(struct diagnosis *best, struct diagnosis *others)
 
 	for (i = 1; i < count; i++) {
 		doctor_process(pids[i], &seen);
+		if (lacks_library(&seen)) {
+			pause_ms(POLL_MS);
+			doctor_process(pids[i], &seen);
+		}
 		weigh(&seen, best, others);
 	}
 }

@@ -197,8 +197,11 @@ bool proc_read(pid_t pid, struct proc *out)
 	if (out->readable) {
 		read_auxv(out);
 		read_threads(out);
+		return true;
 	}
-	return true;
+	/* It may have ended meanwhile. */
+	read_exe(out);
+	return read_status(pid, out);
 }
 
 void proc_free(struct proc *proc)
