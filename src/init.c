@@ -9,8 +9,10 @@
 #include "base/log.h"
 #include "base/tag.h"
 #include "control/api.h"
+#include "control/borrow.h"
 #include "control/server.h"
 #include "control/signal.h"
+#include "memory/ipc_owner.h"
 #include "memory/peer.h"
 #include "sleep/exit.h"
 #include "sleep/gate.h"
@@ -67,6 +69,7 @@ static bool read_settings(void)
 		return false;
 	open_log();
 	vs_tag_init(vs_config.tag, vs_config.tags);
+	vs_ipc_configure(vs_config.ipc);
 	return true;
 }
 
@@ -110,6 +113,7 @@ static bool prepare(void)
 __attribute__((constructor)) static void set_hooks(void)
 {
 	vs_gate_on_cold = on_cold;
+	vs_ipc_way = &vs_borrow_way;
 	vs_api_prepare = prepare;
 }
 
@@ -126,6 +130,8 @@ static void child_forgets(void)
 {
 	vs_signal_stop();
 	vs_server_stop();
+	vs_ipc_owner_forget();
+	vs_ipc_forget_fds();
 }
 
 static void start(void)

@@ -170,12 +170,16 @@ asan_shell() {
 		discarded-memory-is-zero-after-wake \
 		every-order-of-sleeps-and-wakes \
 		every-route-to-the-driver-is-managed free-while-asleep \
-		host-memory-is-checked-first ipc-names-the-remedy \
+		graphs-give-the-same-after-cycles \
+		host-memory-is-checked-first \
+		managed-memory-sleeps-on-the-host memory-is-shared-by-ipc \
 		memory-that-cannot-be-managed-is-native \
+		memory-that-the-program-maps-sleeps \
 		pause-holds-and-resume-lets-go replies-say-what-happened \
 		reset-and-destroy-leave-no-records \
 		several-sleep-together-or-none signals-sleep-and-wake \
 		sleep-waits-for-a-capture small-allocations-share-segments \
+		stream-ordered-memory-sleeps the-end-of-one-that-shares-memory \
 		tags-sleep-and-wake-one-by-one the-socket-takes-no-nonsense \
 		threads-have-their-own-tags unmanaged-memory-is-stated \
 		wake-without-memory-stays-asleep
@@ -349,6 +353,13 @@ part_packages() {
 	fi
 }
 
+# show LOG: its end, and of what comes before it the lines that give a reason
+show() {
+	local reason='^FAILED|^FAIL |:[FE]:|: after "|error:|died of|\*\*\*'
+	head -n -30 "$1" | grep -nE "$reason" | tail -n 20
+	tail -n 30 "$1"
+}
+
 for part; do
 	"part_$part"
 done
@@ -356,7 +367,7 @@ done
 for failure in "${failures[@]}"; do
 	echo
 	echo "== ${failure%%	*}"
-	tail -n 30 "${failure#*	}"
+	show "${failure#*	}"
 done
 echo
 [[ $skipped -eq 0 ]] || echo "$skipped skipped"

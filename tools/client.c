@@ -276,6 +276,45 @@ bool client_connect(pid_t pid, struct connection *connection)
 	return connect_process(&places, pid, connection);
 }
 
+static bool beside_us(pid_t pid)
+{
+	return namespace_of(pid) == namespace_of(getpid());
+}
+
+bool client_is(pid_t ours, pid_t with, pid_t pid)
+{
+	struct proc proc;
+
+	if (beside_us(with))
+		return ours == pid;
+	return ours > 0 && namespace_of(ours) == namespace_of(with) &&
+	       proc_look(ours, &proc) && proc.inner == pid;
+}
+
+bool client_connect_beside(pid_t with, pid_t pid,
+			   struct connection *connection)
+{
+	bool connected = false;
+	struct places places;
+	char name[64];
+	int i;
+
+	if (beside_us(with))
+		return client_connect(pid, connection);
+	find_places(getenv("VSLEEP_DIR"), &places);
+	snprintf(name, sizeof(name), "%d-%lu.sock", (int)pid,
+		 namespace_of(with));
+	connection->fd = -1;
+	fail(connection, NO_PROCESS, "%s", "");
+	for (i = 0; i < places.count && !connected; i++)
+		connected = connect_at(places.dirs[i], name, PATIENCE_MS,
+				       connection);
+	/* A member has a number. */
+	if (!connected)
+		connection->outcome = NO_PROCESS;
+	return connected;
+}
+
 bool client_connect_in(const char *dir, pid_t pid,
 		       struct connection *connection)
 {

@@ -30,6 +30,12 @@ bool client_connect(pid_t pid, struct connection *connection);
 /* Likewise, where the socket is known to be in this directory. */
 bool client_connect_in(const char *dir, pid_t pid,
 		       struct connection *connection);
+/* Likewise to the process that @with, which may live in another PID namespace,
+ * knows by this number. */
+bool client_connect_beside(pid_t with, pid_t pid,
+			   struct connection *connection);
+/* Our number @ours is of that process. */
+bool client_is(pid_t ours, pid_t with, pid_t pid);
 /* Whether client_connect looks into @dir. */
 bool client_looks_into(const char *dir);
 /* Once more to the same socket; what was open is closed. */

@@ -64,7 +64,7 @@ static const char *kind_word(const char *kind)
 {
 	static const char *const words[] = {
 		"native-memory", "vmm-memory", "pool-memory",
-		"managed-memory", "array-memory",
+		"managed-memory", "array-memory", "graph-memory",
 	};
 	size_t len = strlen(kind);
 	size_t i;

@@ -16,6 +16,7 @@ struct member {
 	bool absent;		/* not applicable: it has no vsleep */
 	bool answered;		/* the answer is whole */
 	bool failed;		/* connection.outcome and .why say how */
+	bool borrows, lends;	/* memory, by CUDA IPC */
 	bool spared;		/* not done, or undone, because of another */
 	double asked;		/* when it got its request */
 	double heard;		/* when it last said something */

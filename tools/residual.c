@@ -20,12 +20,14 @@ static const struct {
 	{ "native", "plain allocations that were left to the driver: with no "
 	  "tag (VSLEEP_TAG set but empty), or on a device without usable "
 	  "virtual memory management" },
-	{ "vmm", "what the program maps itself by cuMemCreate, as PyTorch's "
-	  "expandable segments" },
+	{ "vmm", "what the program creates itself by cuMemCreate with no tag "
+	  "(VSLEEP_TAG set but empty)" },
 	{ "pool", "stream-ordered allocations (cudaMallocAsync)" },
 	{ "managed", "cudaMallocManaged; the driver moves it by itself, and "
 	  "part of it may be on the device" },
 	{ "array", "CUDA arrays" },
+	{ "graph", "graph-owned memory in use: what nodes of graphs have "
+	  "allocated and not freed, as the last sleep found it" },
 };
 
 const char *residual_kind(const char *kind)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PEER_WAIT_MS 30000
+
 static const char help[] =
 	"usage: vsleepctl sleep [OPTION...] PID...\n"
 	"\n"
@@ -21,6 +23,7 @@ static const char help[] =
 	"  --discard-all          let --level 2 drop everything\n"
 	"  --force                despite calls that vsleep cannot see\n"
 	"  --no-hold              let it run on; it must not use the memory\n"
+	"  --alone                without those that share memory with it\n"
 	"  --dry-run              only say what would happen\n"
 	COMMON_HELP;
 
@@ -29,10 +32,11 @@ struct sleep {
 	struct request request;
 	unsigned timeout_ms, wait_ms;
 	bool dry_run;
+	bool alone;
 };
 
 enum { OPT_LEVEL = OPT_OWN, OPT_TAGS, OPT_TIMEOUT, OPT_WAIT, OPT_DISCARD,
-       OPT_FORCE, OPT_NO_HOLD, OPT_DRY_RUN };
+       OPT_FORCE, OPT_NO_HOLD, OPT_DRY_RUN, OPT_ALONE };
 
 static const struct option options[] = {
 	{ "level", required_argument, NULL, OPT_LEVEL },
@@ -43,6 +47,7 @@ static const struct option options[] = {
 	{ "force", no_argument, NULL, OPT_FORCE },
 	{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
 	{ "dry-run", no_argument, NULL, OPT_DRY_RUN },
+	{ "alone", no_argument, NULL, OPT_ALONE },
 	SELECT_OPTIONS,
 	COMMON_OPTIONS
 };
@@ -94,6 +99,23 @@ static bool tag_asleep(const struct answer *answer, const char *name)
 	return false;
 }
 
+/* It mapped memory of others, and does not any more; or it has closed that
+ * itself, and is held all the same. */
+static bool unmapped(const struct answer *before, const struct answer *after)
+{
+	return (answer_number(after, "imported-asleep-bytes") ||
+		!strcmp(answer_text(after, "holds"), "asleep")) &&
+	       !strcmp(answer_text(before, "state"), "awake");
+}
+
+static bool undo_all(struct request *request)
+{
+	request_start(request, "wake");
+	request_add(request, "progress", "yes");
+	/* Those whose memory it maps are to be awake first. */
+	return request_add_number(request, "wait-ms", PEER_WAIT_MS);
+}
+
 /* Wake the tags that did not sleep before. */
 static bool undo(const struct answer *before, const struct answer *after,
 		 struct request *request)
@@ -104,6 +126,8 @@ static bool undo(const struct answer *before, const struct answer *after,
 	size_t len = 0;
 	int i;
 
+	if (unmapped(before, after))
+		return undo_all(request);
 	list[0] = '\0';
 	for (i = 0; i < after->tags_count; i++) {
 		answer_tag(after, i, &tag);
@@ -132,16 +156,19 @@ static enum outcome act(struct sleep *sleep)
 		{ NULL, NULL }
 	};
 	static const struct style style = { sentence, sums };
-	struct request probe = sleep->request;
+	struct request probe = sleep->request, part = sleep->request;
 	struct together together = {
 		.request = &sleep->request,
 		.probe = &probe,
+		.part = &part,
+		.alone = sleep->alone,
 		.timeout_ms = sleep->timeout_ms,
 		.wait_ms = sleep->wait_ms,
 		.undo = undo,
 	};
 
 	request_add(&probe, "dry-run", "yes");
+	request_add(&part, "imports-only", "yes");
 	request_add(&sleep->request, "progress", "yes");
 	return together_each(&sleep->selection, &together, &style);
 }
@@ -167,6 +194,7 @@ static bool take_option(int value, void *arg)
 		}
 		return request_add(&sleep->request, "level", optarg);
 	case OPT_TAGS:
+		sleep->alone = true;	/* the others have tags of their own */
 		return request_add(&sleep->request, "tags", optarg);
 	case OPT_TIMEOUT:
 		return parse_timeout(optarg, &sleep->timeout_ms) &&
@@ -180,6 +208,9 @@ static bool take_option(int value, void *arg)
 		return request_add(&sleep->request, "force", "yes");
 	case OPT_NO_HOLD:
 		return request_add(&sleep->request, "hold", "no");
+	case OPT_ALONE:
+		sleep->alone = true;
+		return true;
 	default:
 		sleep->dry_run = true;
 		return true;

@@ -3,6 +3,8 @@
 
 #include "together.h"
 
+#include "peers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 #define RETRY_MS 100
 #define DEFAULT_TIMEOUT_MS 10000
 
-enum step { GO_ON, BUSY_NOW, STOP };
+enum step { GO_ON, BUSY_NOW, STOP, JOINED };
 
 /* Nothing to be undone or let go: it did as it was told, or is not there. */
 static bool well(const struct member *member)
@@ -166,31 +168,86 @@ static enum step rest(struct group *group, unsigned timeout_ms)
 	}
 }
 
+static void swap_answers(struct member *member)
+{
+	struct answer *answer = member->answer;
+
+	member->answer = member->before;
+	member->before = answer;
+}
+
+/* What each is to be asked; false: nothing.  One that has failed may have done
+ * a part, and that it has failed is still to be told. */
+static bool plan_undo(struct member *member, const struct together *together,
+		      const char *culprit, struct request *request)
+{
+	bool some;
+
+	if (!member_reachable(member) || !member->answered ||
+	    (!well(member) && !together->part))
+		return false;
+	some = together->undo(member->before, member->answer, request);
+	if (well(member))
+		spare(member, "taken back", culprit);
+	else if (some)
+		swap_answers(member);
+	return some;
+}
+
+/* Who lends is to be there before those that map its memory, and some do
+ * both. */
+static void undo_lenders(struct group *group, const struct request *requests,
+			 const bool *some)
+{
+	struct request *parts = calloc((unsigned)group->count, sizeof(*parts));
+	int i;
+
+	for (i = 0; parts && i < group->count; i++) {
+		if (!some[i] || !group->members[i].lends)
+			continue;
+		parts[i] = requests[i];
+		request_add(&parts[i], "own-only", "yes");
+		group->members[i].request = &parts[i];
+	}
+	group_ask(group, PATIENCE_MS);
+	free(parts);
+}
+
 /* Take back what has been done, where it was. */
 static void undo(struct group *group, const struct together *together)
 {
 	struct request *requests = calloc(group->count, sizeof(*requests));
+	bool *some = calloc(group->count, sizeof(*some));
 	char culprit[128];
 	struct member *member;
 	int i;
 
 	name_culprit(group, culprit, sizeof(culprit));
-	for (i = 0; requests && i < group->count; i++) {
-		member = &group->members[i];
-		if (!member_reachable(member) || !well(member))
-			continue;
-		spare(member, "taken back", culprit);
-		if (together->undo(member->before, member->answer,
-				   &requests[i]))
-			member->request = &requests[i];
-	}
+	for (i = 0; requests && some && i < group->count; i++)
+		some[i] = plan_undo(&group->members[i], together, culprit,
+				    &requests[i]);
+	if (requests && some && together->part)
+		undo_lenders(group, requests, some);
+	for (i = 0; requests && some && i < group->count; i++)
+		if (some[i] && member_reachable(&group->members[i]))
+			group->members[i].request = &requests[i];
 	group_ask(group, PATIENCE_MS);
-	for (i = 0; i < group->count; i++) {
+	for (i = 0; some && i < group->count; i++) {
 		member = &group->members[i];
 		if (member->spared && !well(member))
 			member->spared = false;
+		else if (some[i] && !member->spared)
+			swap_answers(member);
 	}
 	free(requests);
+	free(some);
+}
+
+/* Nobody at rest opens anything, so from here on it is known who shares memory
+ * with whom. */
+static bool found_more(struct group *group, const struct together *together)
+{
+	return together->part && peers_look(group, !together->alone);
 }
 
 /* Once: all of them or none. */
@@ -212,7 +269,14 @@ static enum step attempt(struct group *group, const struct together *together)
 		let_go(group);
 		return step;
 	}
-	group_ask_all(group, together->request, PATIENCE_MS);
+	if (found_more(group, together)) {
+		let_go(group);
+		return JOINED;
+	}
+	if (together->part)
+		peers_ask(group, together->request, together->part, false);
+	else
+		group_ask_all(group, together->request, PATIENCE_MS);
 	step = judge(group);
 	if (step != GO_ON)
 		undo(group, together);
@@ -239,19 +303,34 @@ static void forget(struct group *group)
 		group->members[i].spared = false;
 }
 
-/* One alone needs nobody to wait for. */
+/* One alone needs nobody to wait for.  Where it turns out not to be, it shall
+ * not stay asleep should the others fail. */
 static enum step attempt_one(struct group *group,
 			     const struct together *together)
 {
+	struct request request;
+	struct member *member;
+	int i;
+
+	keep_before(group);
 	group_ask_all(group, together->request, PATIENCE_MS);
-	return judge(group);
+	if (!found_more(group, together))
+		return judge(group);
+	for (i = 0; i < group->count; i++) {
+		member = &group->members[i];
+		if (member_reachable(member) && member->answered &&
+		    together->undo(member->before, member->answer, &request))
+			member->request = &request;
+	}
+	group_ask(group, PATIENCE_MS);
+	return JOINED;
 }
 
 /* The members have their answers, failures or spared afterwards. */
 static void act(struct group *group, const struct together *together)
 {
 	double deadline = now() + together->wait_ms / 1000.0;
-	bool one = group_applicable(group) == 1;
+	enum step step;
 	int i;
 
 	/* One that is wrong from the beginning stops all. */
@@ -261,9 +340,13 @@ static void act(struct group *group, const struct together *together)
 			return;
 		}
 	srandom((unsigned)getpid());
-	while ((one ? attempt_one(group, together)
-		    : attempt(group, together)) == BUSY_NOW &&
-	       now() < deadline) {
+	for (;;) {
+		step = group_applicable(group) == 1 ?
+		       attempt_one(group, together) : attempt(group, together);
+		if (step == JOINED)
+			continue;
+		if (step != BUSY_NOW || now() >= deadline)
+			return;
 		pause_ms(RETRY_MS);
 		forget(group);
 	}
@@ -277,6 +360,8 @@ enum outcome together_each(const struct selection *selection,
 	enum outcome outcome = select_find(selection, false, &group);
 
 	if (outcome == DONE) {
+		if (together->part && !together->alone)
+			peers_join(&group);
 		act(&group, together);
 		outcome = print_group(&group, &selection->common, style);
 	}

@@ -19,6 +19,10 @@ struct together {
 	/* What tells a refusal before anybody is held; its answer, when it is
 	 * no refusal, is what undo gets as the state before. */
 	const struct request *probe;
+	/* What those do first who borrow memory and lend some; NULL: the order
+	 * does not matter, and who shares memory stays out of it. */
+	const struct request *part;
+	bool alone;		/* who shares memory stays out of it */
 	unsigned timeout_ms;	/* to rest; 0: the longest of their own */
 	unsigned wait_ms;	/* try again for so long */
 	/* The request that takes back what a member did; false when it did

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "ask.h"
+#include "peers.h"
 #include "vsleepctl.h"
 
 #include <stdio.h>
@@ -14,14 +15,16 @@ static const char help[] =
 	"  --tags TAG[,TAG...]    only what was allocated under these tags\n"
 	"  --wait SECONDS         try so long for memory that others hold\n"
 	"  --no-hold              let it run though other tags still sleep\n"
+	"  --alone                without those that share memory with it\n"
 	COMMON_HELP;
 
-enum { OPT_TAGS = OPT_OWN, OPT_WAIT, OPT_NO_HOLD };
+enum { OPT_TAGS = OPT_OWN, OPT_WAIT, OPT_NO_HOLD, OPT_ALONE };
 
 static const struct option options[] = {
 	{ "tags", required_argument, NULL, OPT_TAGS },
 	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
+	{ "alone", no_argument, NULL, OPT_ALONE },
 	SELECT_OPTIONS,
 	COMMON_OPTIONS
 };
@@ -56,23 +59,34 @@ static void sentence(const struct answer *answer)
 	print_lost(answer);
 }
 
+struct wake {
+	struct selection selection;
+	struct request request;
+	bool alone;
+};
+
 /* One of our own options; false after a usage error. */
-static bool take_option(int value, void *request)
+static bool take_option(int value, void *arg)
 {
+	struct wake *wake = arg;
 	unsigned ms;
 
 	switch (value) {
 	case OPT_TAGS:
-		return request_add(request, "tags", optarg);
+		wake->alone = true;	/* the others have tags of their own */
+		return request_add(&wake->request, "tags", optarg);
 	case OPT_WAIT:
 		return parse_wait(optarg, &ms) &&
-		       request_add_number(request, "wait-ms", ms);
+		       request_add_number(&wake->request, "wait-ms", ms);
+	case OPT_ALONE:
+		wake->alone = true;
+		return true;
 	default:
-		return request_add(request, "hold", "no");
+		return request_add(&wake->request, "hold", "no");
 	}
 }
 
-enum outcome wake_main(int argc, char **argv)
+static enum outcome act(const struct wake *wake)
 {
 	static const struct sum sums[] = {
 		{ "restored-bytes", "restored" },
@@ -80,15 +94,31 @@ enum outcome wake_main(int argc, char **argv)
 		{ NULL, NULL }
 	};
 	static const struct style style = { sentence, sums };
+	struct request part = wake->request;
+	struct group group = { .count = 0 };
+	enum outcome outcome = select_find(&wake->selection, false, &group);
+
+	request_add(&part, "own-only", "yes");
+	if (outcome == DONE) {
+		if (!wake->alone)
+			peers_join(&group);
+		peers_ask(&group, &wake->request, &part, true);
+		outcome = print_group(&group, &wake->selection.common, &style);
+	}
+	group_free(&group);
+	return outcome;
+}
+
+enum outcome wake_main(int argc, char **argv)
+{
 	static const struct syntax syntax = { help, options, take_option };
-	struct selection selection;
-	struct request request;
+	struct wake wake = { .alone = false };
 	enum outcome outcome;
 
-	request_start(&request, "wake");
-	request_add(&request, "progress", "yes");
-	if (!select_options(argc, argv, &syntax, &request, &selection,
+	request_start(&wake.request, "wake");
+	request_add(&wake.request, "progress", "yes");
+	if (!select_options(argc, argv, &syntax, &wake, &wake.selection,
 			    &outcome))
 		return outcome;
-	return ask_each(&selection, &request, &style);
+	return act(&wake);
 }

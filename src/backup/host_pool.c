@@ -48,6 +48,11 @@ size_t vs_host_pool_taken(void)
 	return atomic_load(&taken);
 }
 
+void vs_host_pool_charge(ptrdiff_t bytes)
+{
+	atomic_fetch_add(&taken, (size_t)bytes);
+}
+
 size_t vs_host_pool_budget(void)
 {
 	size_t limit = vs_config.host_limit, used = vs_host_pool_taken();

@@ -36,6 +36,10 @@ size_t vs_host_pool_budget(void);
 /* Bytes taken now. */
 size_t vs_host_pool_taken(void);
 
+/* Count @bytes more, or less, as taken: those that somebody else has moved to
+ * the host. */
+void vs_host_pool_charge(ptrdiff_t bytes);
+
 /* A list of blocks being prepared; @context, pinned, registers them. */
 struct vs_host_batch;
 

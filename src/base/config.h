@@ -22,6 +22,7 @@ struct vs_config {
 	const char *tags;
 	const char *signals;
 	const char *mark_signal;
+	const char *ipc;
 	size_t timeout_ms;
 	size_t host_limit;	/* bytes, 0: what the machine has available */
 	size_t threads;		/* 0: from the machine */

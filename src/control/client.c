@@ -49,9 +49,9 @@ static bool flush(struct vs_client *client)
 	ssize_t n;
 
 	while (client->fd >= 0 && client->out_sent < client->out_len) {
-		n = send(client->fd, client->out + client->out_sent,
-			 client->out_len - client->out_sent,
-			 MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = vs_pass_send(client->fd, client->out + client->out_sent,
+				 client->out_len - client->out_sent,
+				 client->lending.fds, &client->lending.count);
 		if (n >= 0)
 			client->out_sent += n;
 		else if (errno == EAGAIN)
@@ -77,6 +77,7 @@ void vs_client_open(struct vs_client *client, int fd, uint64_t turn)
 	client->in_len = 0;
 	client->out_len = 0;
 	client->out_sent = 0;
+	vs_lend_begin(&client->lending, fd);
 	if (peer_allowed(fd))
 		return;
 	text = output(client);
@@ -95,6 +96,7 @@ static void forget(struct vs_client *client)
 	if (client->rest)
 		vs_operation_forget(client->rest);
 	client->rest = NULL;
+	vs_lend_end(&client->lending);
 	client->fd = -1;
 }
 
@@ -149,6 +151,7 @@ static bool take_request(struct vs_client *client, int notify_fd)
 {
 	struct vs_command command = {
 		.notify_fd = notify_fd, .rest = client->rest,
+		.lending = &client->lending,
 	};
 	struct vs_text text = output(client);
 	int len = vs_command_scan(client->in, client->in_len, &text);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "control/command.h"
+#include "control/lend.h"
 #include "control/reply.h"
 
 struct vs_client {
@@ -24,6 +25,7 @@ struct vs_client {
 	bool rests;		/* the operation is a quiesce */
 	struct vs_job *job;	/* its operation; NULL: none */
 	struct vs_job *rest;	/* its quiesce that is done; NULL: none */
+	struct vs_lending lending;
 	double progress_at;	/* when the next progress line is due */
 	uint64_t turn;		/* when it was last heard of */
 	size_t in_len;

@@ -53,18 +53,24 @@ static void run_tag(const struct form *form, struct vs_command *command,
 		    struct vs_text *answer);
 static void run_config(const struct form *form, struct vs_command *command,
 		       struct vs_text *answer);
+static void run_lend(const struct form *form, struct vs_command *command,
+		     struct vs_text *answer);
+static void run_return(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer);
 
 static const struct verb verbs[] = {
 	{ "status", "", run_status },
 	{ "sleep", "level tags timeout-ms discard-all force hold dry-run "
-	  "progress", run_sleep },
-	{ "wake", "tags wait-ms hold progress", run_wake },
+	  "imports-only progress", run_sleep },
+	{ "wake", "tags wait-ms hold own-only progress", run_wake },
 	{ "pause", "timeout-ms progress", run_pause },
 	{ "resume", "", run_resume },
 	{ "quiesce", "timeout-ms lease-ms steady step progress", run_quiesce },
 	{ "cancel", "", run_cancel },
 	{ "tag", "name clear", run_tag },
 	{ "config", "", run_config },
+	{ "lend", "key segment offset allocation first", run_lend },
+	{ "return", "key segment from to", run_return },
 };
 
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
@@ -325,6 +331,7 @@ static void run_sleep(const struct form *form, struct vs_command *command,
 	    !read_flag(form, "force", &request.force, answer) ||
 	    !read_choice(form, "hold", &request.hold, answer) ||
 	    !read_flag(form, "dry-run", &request.dry_run, answer) ||
+	    !read_flag(form, "imports-only", &request.imports_only, answer) ||
 	    !read_flag(form, "progress", &command->progress, answer) ||
 	    !read_tags(form, &request, answer))
 		return;
@@ -341,6 +348,7 @@ static void run_wake(const struct form *form, struct vs_command *command,
 	if (!read_number(form, "wait-ms", 0, DAY_MS, &request.wait_ms,
 			 answer) ||
 	    !read_choice(form, "hold", &request.hold, answer) ||
+	    !read_flag(form, "own-only", &request.own_only, answer) ||
 	    !read_flag(form, "progress", &command->progress, answer) ||
 	    !read_tags(form, &request, answer))
 		return;
@@ -432,6 +440,36 @@ static void run_tag(const struct form *form, struct vs_command *command,
 	}
 	let_go(command);
 	answer_now(answer, vs_tag_mark(name, &why), &why);
+}
+
+static void read_lend(const struct form *form, struct vs_lend_words *out)
+{
+	*out = (struct vs_lend_words){
+		.key = value_of(form, "key"),
+		.segment = value_of(form, "segment"),
+		.offset = value_of(form, "offset"),
+		.allocation = value_of(form, "allocation"),
+		.first = value_of(form, "first"),
+		.from = value_of(form, "from"), .to = value_of(form, "to"),
+	};
+}
+
+static void run_lend(const struct form *form, struct vs_command *command,
+		     struct vs_text *answer)
+{
+	struct vs_lend_words words;
+
+	read_lend(form, &words);
+	vs_lend_answer(command->lending, &words, answer);
+}
+
+static void run_return(const struct form *form, struct vs_command *command,
+		       struct vs_text *answer)
+{
+	struct vs_lend_words words;
+
+	read_lend(form, &words);
+	vs_lend_return(command->lending, &words, answer);
 }
 
 void vs_command_run(char *text, size_t len, struct vs_command *command,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "control/lend.h"
 #include "control/reply.h"
 #include "sleep/operation.h"
 
@@ -28,6 +29,8 @@ struct vs_command {
 	int notify_fd;		/* in: told when the job ends */
 	struct vs_job *rest;	/* in and out: the client's quiesce that is
 				   done; NULL once it is let go or taken */
+	struct vs_lending *lending;	/* in and out: the connection's; NULL:
+					   it cannot take descriptors */
 	struct vs_job *job;	/* out: it has the answer; NULL: answered */
 	bool rests;		/* out: the job is a quiesce */
 	bool progress;		/* out: progress lines are wanted */

@@ -114,6 +114,9 @@ static void add_unmanaged(struct vs_text *text, const struct vs_ledger *ledger)
 			vs_reply_add(text, "unmanaged-%s-bytes=%" PRIu64 "\n",
 				     vs_unmanaged_word(kind),
 				     ledger->unmanaged[kind]);
+	if (ledger->managed_away)
+		vs_reply_add(text, "managed-on-host-bytes=%" PRIu64 "\n",
+			     ledger->managed_away);
 }
 
 static void add_holds(struct vs_text *text, unsigned holds)
@@ -183,8 +186,31 @@ static void add_troubles(struct vs_text *text, const struct vs_ledger *ledger)
 	}
 	if (ledger->ipc_refused)
 		add_line(text, "remedy", "CUDA IPC was refused: start this "
-			 "process with VSLEEP_TAG= (set but empty), so that "
-			 "its memory stays with the driver");
+			 "process with VSLEEP_IPC=native, so that its memory "
+			 "stays with the driver");
+}
+
+/* Whom memory is shared with. */
+static void add_relations(struct vs_text *text, const struct vs_ledger *ledger)
+{
+	const struct vs_ipc_relation *r;
+	int i;
+
+	if (ledger->imported_bytes)
+		vs_reply_add(text, "imported-bytes=%" PRIu64 "\n",
+			     ledger->imported_bytes);
+	if (ledger->imported_asleep)
+		vs_reply_add(text, "imported-asleep-bytes=%" PRIu64 "\n",
+			     ledger->imported_asleep);
+	if (ledger->native_imports)
+		vs_reply_add(text, "native-imports=%" PRIu64 "\n",
+			     ledger->native_imports);
+	for (i = 0; i < ledger->relations_count; i++) {
+		r = &ledger->relations[i];
+		vs_reply_add(text, "ipc-peer=%d role=%s bytes=%" PRIu64 "\n",
+			     (int)r->pid, r->owner ? "owner" : "borrower",
+			     r->bytes);
+	}
 }
 
 static void add_process(struct vs_text *text)
@@ -234,6 +260,7 @@ static void add_ledger(struct vs_text *text, const struct vs_ledger *ledger)
 	vs_reply_add(text, "paused=%s\n",
 		     ledger->holds & VS_HOLD_OPERATOR ? "yes" : "no");
 	add_troubles(text, ledger);
+	add_relations(text, ledger);
 	add_process(text);
 	for (i = 0; i < ledger->tags_count; i++)
 		add_tag(text, &ledger->tags[i]);
@@ -270,6 +297,20 @@ void vs_reply_cancelled(struct vs_text *text, int count,
 {
 	vs_reply_add(text, "status=ok\ncancelled=%d\n", count);
 	add_ledger(text, &reply->ledger);
+	vs_reply_add(text, "\n");
+}
+
+void vs_reply_lent(struct vs_text *text, const struct vs_ipc_loan *loan)
+{
+	unsigned i;
+
+	vs_reply_add(text, "status=ok\nsegment-bytes=%" PRIu64
+		     "\nallocation-bytes=%" PRIu64 "\nchunks=%u\n",
+		     loan->segment_size, loan->size, loan->chunks);
+	add_line(text, "chunks-uuid", loan->device);
+	for (i = 0; i < loan->count; i++)
+		vs_reply_add(text, "chunk=%" PRIu64 " bytes=%" PRIu64 "\n",
+			     loan->parts[i].offset, loan->parts[i].size);
 	vs_reply_add(text, "\n");
 }
 

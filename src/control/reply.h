@@ -42,6 +42,9 @@ void vs_reply_error(struct vs_text *text, const char *word,
 void vs_reply_cancelled(struct vs_text *text, int count,
 			const struct vs_reply *reply);
 
+/* The answer to lend; the descriptors go with it. */
+void vs_reply_lent(struct vs_text *text, const struct vs_ipc_loan *loan);
+
 /* A line of the answer to config. */
 void vs_reply_setting(struct vs_text *text, const struct vs_config_row *row);
 

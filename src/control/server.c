@@ -140,6 +140,7 @@ static struct vs_client *find_slot(void)
 		if (clients[i].fd < 0)
 			return &clients[i];
 		if (!clients[i].job && !rests(&clients[i]) &&
+		    !clients[i].lending.peer &&
 		    (!oldest || clients[i].turn < oldest->turn))
 			oldest = &clients[i];
 	}

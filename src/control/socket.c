@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define FIRST_PID_NAMESPACE 4026531836u	/* PROC_PID_INIT_INO of the kernel */
@@ -201,4 +202,70 @@ int vs_socket_listen(char path[VS_SOCKET_PATH_MAX])
 			     "process: %s", why.text);
 	}
 	return fd;
+}
+
+static bool same_user(int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) &&
+	       (who.uid == geteuid() || !who.uid);
+}
+
+static int connect_in(const char *dir, pid_t pid, uint64_t space,
+		      unsigned seconds, struct vs_why *why)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval patience = { .tv_sec = seconds };
+	char name[48] = "";
+	int fd;
+
+	if (space)
+		snprintf(name, sizeof(name), "-%llu",
+			 (unsigned long long)space);
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path),
+			     "%s/%d%s.sock", dir, (int)pid, name) >=
+	    sizeof(address.sun_path)) {
+		vs_why_set(why, VS_REFUSED, "no path in %.100s for process %d",
+			   dir, (int)pid);
+		return -1;
+	}
+	if (!verify(dir, why))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		vs_why_set(why, VS_CUDA, "socket: %s", strerror(errno));
+		return -1;
+	}
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	errno = 0;
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)) &&
+	    same_user(fd))
+		return fd;
+	vs_why_set(why, errno == EAGAIN ? VS_BUSY : VS_REFUSED,
+		   "no process %d with vsleep answers at "
+		   "%.120s: %s", (int)pid, address.sun_path, strerror(errno));
+	close(fd);
+	return -1;
+}
+
+int vs_socket_connect(pid_t pid, uint64_t space, unsigned seconds,
+		      struct vs_why *why)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char dir[VS_SOCKET_PATH_MAX];
+	int fd = -1;
+
+	if (vs_config.dir && vs_config.dir[0])
+		return connect_in(vs_config.dir, pid, space, seconds, why);
+	if (runtime && runtime[0] == '/' &&
+	    (size_t)snprintf(dir, sizeof(dir), "%s/vsleep", runtime) <
+		    sizeof(dir))
+		fd = connect_in(dir, pid, space, seconds, why);
+	if (fd >= 0 || why->status == VS_BUSY)
+		return fd;
+	snprintf(dir, sizeof(dir), "/tmp/vsleep-%u", (unsigned)geteuid());
+	return connect_in(dir, pid, space, seconds, why);
 }

@@ -10,7 +10,11 @@
 #define VS_CONTROL_SOCKET_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 #include <sys/un.h>
+
+#include "base/why.h"
 
 #define VS_SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)0)->sun_path))
 
@@ -20,5 +24,12 @@
  * path to unlink in the end.
  */
 int vs_socket_listen(char path[VS_SOCKET_PATH_MAX]);
+
+/* Connect to the process that has this number for itself, in the PID namespace
+ * of that inode (0: the system's first), where our own socket would be.  -1
+ * with VS_REFUSED: there is none of our user, VS_BUSY: it has not taken us
+ * within @seconds; so long each call on the descriptor waits, too. */
+int vs_socket_connect(pid_t pid, uint64_t space, unsigned seconds,
+		      struct vs_why *why);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "intercept/hooks.h"
 #include "init.h"
+#include "memory/capture.h"
 #include "memory/detach.h"
 #include "base/context.h"
 
@@ -188,30 +189,62 @@ VS_EXPORT CUresult sym(CUdevice device)					\
 RELEASE(cuDevicePrimaryCtxRelease)
 RELEASE(cuDevicePrimaryCtxRelease_v2)
 
-/* Memory made in a green context is the primary context's, which the green
- * one may be the last to hold. */
+/*
+ * A green context holds the primary one as a retain does; that one's handle
+ * is had by a retain more, taken back at once.
+ */
+static void learn_green(CUgreenCtx green, CUdevice device)
+{
+	CUcontext primary, context;
+
+	if (VS_REAL(cuDevicePrimaryCtxRetain, (&primary, device)))
+		return;
+	vs_init_context(primary);
+	if (vs_gate_mine()) {
+		vs_context_note_primary(primary, device);
+		if (!VS_REAL(cuCtxFromGreenCtx, (&context, green)))
+			vs_context_note_green(context, device);
+	}
+	if (VS_REAL(cuDevicePrimaryCtxRelease_v2, (device)))
+		VS_REAL(cuDevicePrimaryCtxRelease_v2, (device));
+}
+
+VS_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc,
+				    CUdevice device, unsigned int flags)
+{
+	CUresult rc = VS_REAL(cuGreenCtxCreate, (green, desc, device, flags));
+
+	if (rc || !in_range(device))
+		return rc;
+	retained[device]++;
+	learn_green(*green, device);
+	return rc;
+}
+
+/* It may be the last to hold the primary context, and all that is in it. */
 VS_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
+	struct vs_capture_entry *captures;
 	struct vs_context *known = NULL;
+	struct vs_detached *detached;
 	CUcontext context;
 	CUdevice device;
 	CUresult rc;
 
-	if (vs_gate_mine() &&
-	    !VS_REAL(cuCtxFromGreenCtx, (&context, green))) {
-		vs_context_note(context);
+	if (vs_gate_mine() && !VS_REAL(cuCtxFromGreenCtx, (&context, green)))
 		known = vs_context_detach(context);
-	}
-	rc = VS_REAL(cuGreenCtxDestroy, (green));
 	if (!known)
-		return rc;
+		return VS_REAL(cuGreenCtxDestroy, (green));
+	device = known->device;
+	captures = vs_capture_take(context);
+	detached = detach_if_last(device);
+	rc = VS_REAL(cuGreenCtxDestroy, (green));
 	if (rc) {
 		vs_context_attach(known);
-		return rc;
+		vs_capture_restore(captures);
+	} else {
+		vs_context_forget(known);
+		vs_capture_drop(captures);
 	}
-	device = known->device;
-	vs_context_forget(known);
-	if (!active(device))
-		vs_detach_drop(detach(NULL, device));
-	return rc;
+	return released(rc, device, detached);
 }

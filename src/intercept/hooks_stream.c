@@ -3,6 +3,7 @@
 
 #include "intercept/hooks.h"
 #include "memory/capture.h"
+#include "memory/pool_stream.h"
 
 /* A capture begins inside the gate: once the gate is shut and the set is found
  * empty, none can begin. */
@@ -61,13 +62,16 @@ VS_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 VS_EXPORT CUresult sym(CUstream stream)					\
 {									\
 	struct vs_capture_entry *capture;				\
+	struct vs_pool_stream *known;					\
 	CUresult rc;							\
 									\
 	if (!vs_gate_mine())						\
 		return VS_REAL(sym, (stream));				\
+	known = vs_pool_stream_leave(stream);				\
 	capture = vs_capture_stream_leave(stream);			\
 	rc = VS_REAL(sym, (stream));					\
 	vs_capture_stream_left(capture, rc);				\
+	vs_pool_stream_left(known, rc);					\
 	return rc;							\
 }
 DESTROY(cuStreamDestroy)

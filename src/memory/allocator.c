@@ -4,7 +4,10 @@
 #include "memory/allocator.h"
 #include "memory/arena.h"
 #include "memory/capture.h"
+#include "memory/ipc.h"
+#include "memory/managed.h"
 #include "memory/peer.h"
+#include "memory/pool.h"
 #include "memory/quarantine.h"
 #include "memory/segment.h"
 #include "memory/unmanaged.h"
@@ -33,6 +36,7 @@ static CUresult native_free(CUdeviceptr base)
 	static const enum vs_unmanaged_kind kinds[] = {
 		VS_UNMANAGED_NATIVE, VS_UNMANAGED_MANAGED, VS_UNMANAGED_POOL,
 	};
+	struct vs_managed *managed = vs_managed_take(base);
 	size_t had[3];
 	CUresult rc;
 	int i;
@@ -43,6 +47,10 @@ static CUresult native_free(CUdeviceptr base)
 	for (i = 0; rc && i < 3; i++)
 		if (had[i])
 			vs_unmanaged_add(kinds[i], base, had[i]);
+	if (rc)
+		vs_managed_put_back(managed);
+	else
+		vs_managed_drop(managed);
 	return rc;
 }
 
@@ -50,17 +58,18 @@ static CUresult native_free(CUdeviceptr base)
  * captures that run now; a full device is no objection. */
 static CUresult ask_beside_capture(void)
 {
-	CUcontext context = NULL;
+	CUcontext context;
 	CUdeviceptr probe;
 	CUresult rc;
 
 	rc = vs_real.cuMemAlloc_v2(&probe, 1);
-	if (!rc && !vs_real.cuCtxGetCurrent(&context))
+	context = rc ? NULL : vs_context_current();
+	if (context)
 		vs_quarantine_add_native(probe, context);
 	return rc == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : rc;
 }
 
-static enum vs_status own_segment(struct vs_context *context, int tag,
+static enum vs_status own_segment(CUdevice device, CUcontext context, int tag,
 				  size_t size, CUdeviceptr *out,
 				  struct vs_why *why)
 {
@@ -71,8 +80,7 @@ static enum vs_status own_segment(struct vs_context *context, int tag,
 
 	if (!block)
 		return vs_why_set(why, VS_NOHOST, "no memory for a block");
-	st = vs_segment_make(context->device, context->handle, tag, size, &s,
-			     why);
+	st = vs_segment_make(device, context, tag, size, &s, why);
 	if (st) {
 		free(block);
 		return st;
@@ -98,42 +106,41 @@ static enum vs_status own_segment(struct vs_context *context, int tag,
 	return VS_OK;
 }
 
-static enum vs_status our_alloc(struct vs_context *context, int tag,
-				size_t size, CUdeviceptr *out,
-				struct vs_why *why)
+enum vs_status vs_allocator_make(CUdevice device, CUcontext context, int tag,
+				 size_t size, CUdeviceptr *out,
+				 struct vs_why *why)
 {
 	CUstreamCaptureMode mode = vs_context_relax();
 	unsigned changes = vs_vmm_accessors();
 	enum vs_status st;
 
 	if (size <= vs_arena_max)
-		st = vs_arena_alloc(context->device, context->handle, tag,
-				    size, out, why);
+		st = vs_arena_alloc(device, context, tag, size, out, why);
 	else
-		st = own_segment(context, tag, size, out, why);
-	vs_peer_look_again(context->device, changes);
+		st = own_segment(device, context, tag, size, out, why);
+	vs_peer_look_again(device, changes);
 	vs_context_unrelax(mode);
 	return st;
 }
 
 /* An allocation does not wait for the device, unless freed memory does. */
-static void make_room(struct vs_context *context)
+void vs_allocator_make_room(CUdevice device, CUcontext context)
 {
 	CUstreamCaptureMode mode = vs_context_relax();
 	bool captured, pending;
 
 	vs_lock_take(&vs_segment_lock);
-	pending = vs_quarantine_bytes(context->device) != 0;
+	pending = vs_quarantine_bytes(device) != 0;
 	vs_lock_drop(&vs_segment_lock);
 	if (pending)
-		vs_quarantine_wait(context->device, context->handle,
-				   &captured);
-	vs_arena_trim(context->device);
+		vs_quarantine_wait(device, context, &captured);
+	vs_pool_make_room(device);
+	vs_arena_trim(device);
 	vs_vmm_retry();
 	vs_context_unrelax(mode);
 }
 
-static void say_native(const struct vs_why *why)
+void vs_allocator_say_native(const struct vs_why *why)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
@@ -162,17 +169,19 @@ static CUresult managed_alloc(struct vs_context *context, int tag,
 		rc = ask_beside_capture();
 	if (rc)
 		return rc;
-	st = our_alloc(context, tag, size, out, &why);
+	st = vs_allocator_make(context->device, context->handle, tag, size,
+			       out, &why);
 	if (st == VS_NOMEM) {
-		make_room(context);
-		st = our_alloc(context, tag, size, out, &why);
+		vs_allocator_make_room(context->device, context->handle);
+		st = vs_allocator_make(context->device, context->handle, tag,
+				       size, out, &why);
 	}
 	if (!st)
 		return CUDA_SUCCESS;
 	vs_log_debug("allocation of %zu bytes: %s", size, why.text);
 	if (st != VS_CUDA)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	say_native(&why);
+	vs_allocator_say_native(&why);
 	return native_alloc(out, size);
 }
 
@@ -206,7 +215,7 @@ CUresult vs_allocator_alloc(CUdeviceptr *out, size_t size)
 
 	if (!out || !size || size > BEYOND)
 		return vs_real.cuMemAlloc_v2(out, size);
-	if (tag == VS_TAG_NATIVE)
+	if (tag == VS_TAG_NATIVE || vs_ipc_native(size))
 		return native_alloc(out, size);
 	context = current();
 	if (!context)
@@ -226,7 +235,6 @@ CUresult vs_allocator_alloc_pitch(CUdeviceptr *out, size_t *pitch,
 				  size_t width, size_t height,
 				  unsigned int element)
 {
-	CUcontext context = NULL;
 	CUdeviceptr row, base;
 	size_t chosen;
 	CUresult rc;
@@ -236,8 +244,7 @@ CUresult vs_allocator_alloc_pitch(CUdeviceptr *out, size_t *pitch,
 	rc = vs_real.cuMemAllocPitch_v2(&row, &chosen, width, 1, element);
 	if (rc)
 		return rc;
-	vs_real.cuCtxGetCurrent(&context);
-	vs_quarantine_add_native(row, context);
+	vs_quarantine_add_native(row, vs_context_current());
 	if (height > BEYOND / chosen)
 		goto native;
 	rc = vs_allocator_alloc(&base, chosen * height);
@@ -294,6 +301,20 @@ static CUresult ask_about_free(const struct vs_block *block)
 	return rc;
 }
 
+/* Who frees pool memory so has waited for what uses it. */
+static CUresult free_pooled(struct vs_block *block, bool captured)
+{
+	CUcontext context = vs_context_current();
+	CUresult rc = captured && context ? ask_beside_capture() :
+					    CUDA_SUCCESS;
+
+	if (rc)
+		revive(block);
+	else
+		vs_pool_free_taken(block);
+	return rc;
+}
+
 /* The wait and the unmapping are ours, so RELAXED; the question is not. */
 static CUresult free_block(struct vs_block *block)
 {
@@ -301,6 +322,8 @@ static CUresult free_block(struct vs_block *block)
 	CUstreamCaptureMode mode;
 	CUresult rc = CUDA_SUCCESS;
 
+	if (block->pool)
+		return free_pooled(block, captured);
 	if (captured) {
 		rc = ask_about_free(block);
 		if (rc)
@@ -347,7 +370,8 @@ CUresult vs_allocator_info(size_t *free_bytes, size_t *total)
 	if (rc || !free_bytes || vs_real.cuCtxGetDevice(&device))
 		return rc;
 	vs_lock_take(&vs_segment_lock);
-	*free_bytes += vs_arena_spare(device) + vs_quarantine_bytes(device);
+	*free_bytes += vs_arena_spare(device) + vs_quarantine_bytes(device) +
+		       vs_pool_spare(device);
 	vs_lock_drop(&vs_segment_lock);
 	return rc;
 }

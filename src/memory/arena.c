@@ -16,21 +16,24 @@ size_t vs_arena_max = VS_ARENA_MAX;
 
 static struct vs_lock grow_lock = VS_LOCK(VS_RANK_GROW);
 
-static bool belongs(const struct vs_segment *s, CUcontext context, int tag)
+/* Of no context at all is the memory of pools. */
+static bool belongs(const struct vs_segment *s, CUdevice device,
+		    CUcontext context, int tag)
 {
-	return s->part && s->context == context && s->tag == tag;
+	return s->part && s->device == device && s->context == context &&
+	       s->tag == tag;
 }
 
 /* Take space from any segment that is awake and has it. */
-static bool take(CUcontext context, int tag, size_t size, CUdeviceptr *out,
-		 bool *no_memory)
+static bool take(CUdevice device, CUcontext context, int tag, size_t size,
+		 CUdeviceptr *out, bool *no_memory)
 {
 	struct vs_segment *s;
 	size_t i;
 
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
-		if (belongs(s, context, tag) && !s->level &&
+		if (belongs(s, device, context, tag) && !s->level &&
 		    vs_arena_space_take(s, size, out, no_memory))
 			return true;
 	}
@@ -54,7 +57,7 @@ static size_t step_size(CUdevice device, CUcontext context, int tag,
 	size_t i, held = 0, step;
 
 	for (i = 0; i < vs_segment_count(); i++)
-		if (belongs(vs_segment_at(i), context, tag))
+		if (belongs(vs_segment_at(i), device, context, tag))
 			held += resident(vs_segment_at(i));
 	step = held < GROW_MAX ? held : GROW_MAX;
 	return vs_vmm_round(device, step > need ? step : need);
@@ -67,12 +70,14 @@ static struct vs_chunk *find_hole(struct vs_segment *s, size_t need)
 
 	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
 		if (c->state == VS_CHUNK_RESERVED && !c->busy &&
-		    c->size >= need)
+		    c->size >= need &&
+		    !vs_vmm_stuck_within(s->base + c->offset, c->size))
 			return c;
 	return NULL;
 }
 
-static struct vs_segment *find_room(CUcontext context, int tag, size_t need,
+static struct vs_segment *find_room(CUdevice device, CUcontext context,
+				    int tag, size_t need,
 				    struct vs_chunk *out)
 {
 	struct vs_segment *s;
@@ -81,7 +86,7 @@ static struct vs_segment *find_room(CUcontext context, int tag, size_t need,
 
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
-		if (!belongs(s, context, tag) || s->level)
+		if (!belongs(s, device, context, tag) || s->level)
 			continue;
 		hole = find_hole(s, need);
 		if (hole) {
@@ -98,12 +103,12 @@ static struct vs_segment *find_room(CUcontext context, int tag, size_t need,
 }
 
 /* Most have few small allocations, and some have little address space. */
-static size_t reserve_size(CUcontext context, int tag)
+static size_t reserve_size(CUdevice device, CUcontext context, int tag)
 {
 	size_t i;
 
 	for (i = 0; i < vs_segment_count(); i++)
-		if (belongs(vs_segment_at(i), context, tag))
+		if (belongs(vs_segment_at(i), device, context, tag))
 			return RESERVE;
 	return RESERVE_FIRST;
 }
@@ -185,8 +190,8 @@ static enum vs_status grow(CUdevice device, CUcontext context, int tag,
 
 	vs_lock_take(&vs_segment_lock);
 	step = step_size(device, context, tag, need);
-	addresses = reserve_size(context, tag);
-	s = find_room(context, tag, need, &chunk);
+	addresses = reserve_size(device, context, tag);
+	s = find_room(device, context, tag, need, &chunk);
 	if (s)
 		vs_segment_pin(s);
 	vs_lock_drop(&vs_segment_lock);
@@ -219,7 +224,7 @@ enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
 	enum vs_status st = VS_OK;
 
 	vs_lock_take(&vs_segment_lock);
-	found = take(context, tag, size, out, &no_memory);
+	found = take(device, context, tag, size, out, &no_memory);
 	vs_lock_drop(&vs_segment_lock);
 	if (found)
 		return VS_OK;
@@ -227,7 +232,7 @@ enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
 	while (!st) {
 		no_memory = false;
 		vs_lock_take(&vs_segment_lock);
-		found = take(context, tag, size, out, &no_memory);
+		found = take(device, context, tag, size, out, &no_memory);
 		vs_lock_drop(&vs_segment_lock);
 		if (found)
 			break;
@@ -243,7 +248,7 @@ enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
 
 static bool idle(const struct vs_chunk *c)
 {
-	return c->state == VS_CHUNK_RESIDENT && !c->blocks;
+	return c->state == VS_CHUNK_RESIDENT && !c->blocks && !c->lent;
 }
 
 size_t vs_arena_spare(CUdevice device)
@@ -260,14 +265,17 @@ size_t vs_arena_spare(CUdevice device)
 	return sum;
 }
 
-static size_t spare_of(CUcontext context, int tag)
+/* Spares of the arena that @of is a part of. */
+static size_t spare_of(const struct vs_segment *of)
 {
 	struct vs_segment *s;
 	size_t i, k, sum = 0;
 
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
-		for (k = 0; belongs(s, context, tag) && k < s->chunk_count; k++)
+		if (!belongs(s, of->device, of->context, of->tag))
+			continue;
+		for (k = 0; k < s->chunk_count; k++)
 			if (idle(&s->chunks[k]))
 				sum += s->chunks[k].size;
 	}
@@ -285,7 +293,7 @@ static struct vs_chunk *pick(struct vs_segment *s, size_t keep)
 			continue;
 		if (c->state == VS_CHUNK_EVICTED)
 			return c;
-		if (idle(c) && spare_of(s->context, s->tag) > keep)
+		if (idle(c) && spare_of(s) > keep)
 			return c;
 	}
 	return NULL;

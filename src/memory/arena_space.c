@@ -122,6 +122,17 @@ static void count_blocks(struct vs_segment *s, const struct vs_block *block,
 		s->chunks[i].blocks += (unsigned)step;
 }
 
+void vs_arena_space_keep(struct vs_block *block, bool kept)
+{
+	struct vs_segment *s = block->segment;
+	size_t offset = block->base - s->base, end = offset + block->span;
+	size_t i;
+
+	for (i = chunk_index(s, offset);
+	     i < s->chunk_count && s->chunks[i].offset < end; i++)
+		s->chunks[i].kept += kept ? 1U : -1U;
+}
+
 struct vs_arena_part *vs_arena_space_make(size_t size)
 {
 	struct vs_arena_part *part = calloc(1, sizeof(*part));

@@ -24,6 +24,9 @@ bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 /* A block that has left the table becomes free space; it may be freed. */
 void vs_arena_space_return(struct vs_block *block);
 
+/* A block is kept by a pool, or no longer; it is not live. */
+void vs_arena_space_keep(struct vs_block *block, bool kept);
+
 /* Where a next chunk may begin. */
 size_t vs_arena_space_top(const struct vs_segment *s);
 

@@ -25,7 +25,8 @@ enum vs_status vs_backing_map(struct vs_segment *segment,
 			      CUmemGenericAllocationHandle handle,
 			      struct vs_why *why);
 
-/* Take it out; on failure all is where it was. */
+/* Take it out; on failure all is where it was.  VS_PARTIAL: some of it could
+ * not be put back, and the program must not run before it has been. */
 enum vs_status vs_backing_unmap(struct vs_segment *segment,
 				const struct vs_chunk *chunk,
 				struct vs_why *why);

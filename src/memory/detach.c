@@ -4,6 +4,9 @@
 #include "memory/detach.h"
 #include "memory/arena.h"
 #include "memory/capture.h"
+#include "memory/ipc_import.h"
+#include "memory/managed.h"
+#include "memory/pool_stream.h"
 #include "memory/quarantine.h"
 #include "memory/unmanaged.h"
 #include "base/context.h"
@@ -54,6 +57,7 @@ struct vs_detached *vs_detach_take(CUcontext context,
 	}
 	d->context = context;
 	/* Its streams may not be asked about once it is being destroyed. */
+	vs_pool_context_leave(context);
 	d->captures = vs_capture_take(context);
 	d->record = vs_context_detach(context);
 	vs_lock_take(&vs_segment_lock);
@@ -81,13 +85,16 @@ void vs_detach_drop(struct vs_detached *detached)
 
 	if (!detached)
 		return;
+	vs_pool_context_left(detached->context, true);
 	vs_context_forget(detached->record);
 	vs_capture_drop(detached->captures);
 	vs_unmanaged_drop_context(detached->context);
+	vs_managed_drop_context(detached->context);
 	vs_lock_take(&vs_segment_lock);
 	vs_quarantine_forget_natives(detached->context);
 	vs_lock_drop(&vs_segment_lock);
 	mode = vs_context_relax();
+	vs_ipc_drop_context(detached->context);
 	for (i = 0; i < detached->count; i++) {
 		vs_lock_take(&vs_segment_lock);
 		vs_quarantine_forget(detached->segments[i]);
@@ -106,6 +113,7 @@ void vs_detach_restore(struct vs_detached *detached)
 	if (!detached)
 		return;
 	vs_context_attach(detached->record);
+	vs_pool_context_left(detached->context, false);
 	vs_capture_restore(detached->captures);
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < detached->count; i++) {

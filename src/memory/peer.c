@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "memory/peer.h"
+#include "memory/ipc_import.h"
 #include "memory/segment.h"
 #include "memory/vmm.h"
 #include "base/context.h"
@@ -77,6 +78,7 @@ static void extend_mappings(CUdevice device)
 		vs_segment_unpin(s);
 		vs_lock_drop(&vs_segment_lock);
 	}
+	vs_ipc_extend(device);
 	vs_context_unrelax(mode);
 }
 

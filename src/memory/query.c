@@ -2,18 +2,20 @@
 #include <config.h>
 
 #include "memory/query.h"
+#include "memory/ipc_import.h"
+#include "memory/pool.h"
 #include "memory/segment.h"
 #include "memory/vmm.h"
 #include "base/context.h"
 #include "base/driver.h"
 #include "base/log.h"
 
-#include <stdatomic.h>
-
 #define NOBODYS ((CUdeviceptr)8)
 
-/* What the driver maps plain allocations in, bytes. */
+/* What the driver maps plain allocations in, bytes; and up to which size they
+ * share such a page. */
 #define MAPPING_PAGE ((CUdeviceptr)2 << 20)
+#define MAPPING_SHARED ((size_t)1 << 20)
 
 /* What the program may know of the allocation around an address. */
 struct view {
@@ -22,11 +24,12 @@ struct view {
 	uint64_t id;
 	CUdevice device;
 	CUcontext context;
+	CUmemoryPool pool;
+	bool pool_lives;
 	bool sync_memops;
+	bool opened;		/* it is another process's */
 	bool resident;		/* and no operation works on it */
 };
-
-static atomic_bool ipc_refused;
 
 /*
  * False: not an allocation of ours, and the driver is to be asked; not about
@@ -35,24 +38,39 @@ static atomic_bool ipc_refused;
  */
 static bool look(CUdeviceptr *address, struct view *out)
 {
+	struct vs_ipc_view opened;
 	struct vs_block *block;
+	bool found;
 
 	vs_lock_take(&vs_segment_lock);
 	block = vs_segment_find_inside(*address);
-	if (!block && vs_segment_covers(*address))
+	found = block || vs_ipc_look(*address, &opened);
+	if (!found &&
+	    (vs_segment_covers(*address) || vs_ipc_covers(*address)))
 		*address = NOBODYS;
+	if (found && !block)
+		*out = (struct view){
+			.base = opened.base, .size = opened.size,
+			.id = opened.id, .device = opened.device,
+			.context = opened.context, .opened = true,
+			.sync_memops = opened.sync_memops,
+			.resident = opened.mapped,
+		};
 	if (block) {
 		out->base = block->base;
 		out->size = block->size;
 		out->id = block->id;
 		out->device = block->segment->device;
 		out->context = block->segment->context;
+		out->pool = block->pool ? block->pool->handle : NULL;
+		out->pool_lives = block->pool && !block->pool->destroyed;
 		out->resident = !block->segment->level &&
 				!block->segment->pins;
 		out->sync_memops = block->sync_memops;
+		out->opened = false;
 	}
 	vs_lock_drop(&vs_segment_lock);
-	return block != NULL;
+	return found;
 }
 
 bool vs_query_ours(CUdeviceptr address)
@@ -67,7 +85,7 @@ bool vs_query_covers(CUdeviceptr address)
 	bool yes;
 
 	vs_lock_take(&vs_segment_lock);
-	yes = vs_segment_covers(address);
+	yes = vs_segment_covers(address) || vs_ipc_covers(address);
 	vs_lock_drop(&vs_segment_lock);
 	return yes;
 }
@@ -85,61 +103,110 @@ CUresult vs_query_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 	return CUDA_SUCCESS;
 }
 
-/* What is the same for all plain allocations of a device.  Awake the driver
- * is asked, whose mapped memory answers alike; asleep it knows of none, and it
- * may have gone to sleep since @view: no question waits at the gate. */
-static CUresult common(void *data, CUpointer_attribute attribute,
-		       CUdeviceptr address, const struct view *view)
+/*
+ * What we do not know, as whether hardware decompresses into it.  The driver
+ * is asked about mapped memory, for which it answers as for plain memory; but
+ * it may have gone to sleep since @view, for no question waits at the gate.
+ * Asleep it is the value that an attribute has where it does not apply, if the
+ * driver knows it.
+ */
+static CUresult ask(void *data, CUpointer_attribute attribute,
+		    CUdeviceptr address, const struct view *view)
 {
 	struct view now;
 	CUresult rc;
 
 	if (view->resident) {
 		rc = vs_real.cuPointerGetAttribute(data, attribute, address);
-		if (!rc || !look(&address, &now) || now.resident)
+		if (!look(&address, &now) || now.resident)
 			return rc;
 	}
-	switch ((int)attribute) {
+	return vs_real.cuPointerGetAttributes(1, &attribute, &data, NOBODYS);
+}
+
+/* As of the driver's own memory of that kind, as far as is known. */
+static bool ipc_capable(const struct view *view)
+{
+	return view->opened ||
+	       (!view->pool && vs_vmm_shareable(view->device));
+}
+
+static bool rdma_capable(const struct view *view)
+{
+	return !view->opened && !view->pool && vs_vmm_rdma(view->device);
+}
+
+/* Those of the device whose context is current. */
+static CUmemAccess_flags access_flags(const struct view *view)
+{
+	CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+
+	if (view->pool_lives && !vs_real.cuCtxGetDevice(&here.id) &&
+	    here.id != view->device)
+		vs_real.cuMemPoolGetAccess(&flags, view->pool, &here);
+	return flags;
+}
+
+/* A large allocation has pages to itself, as far as anybody knows. */
+static CUdeviceptr mapping_base(const struct view *view)
+{
+	return view->size > MAPPING_SHARED ? view->base :
+	       view->base & ~(MAPPING_PAGE - 1);
+}
+
+/* What is said in 32 bits; false: it is not. */
+static bool narrow(CUpointer_attribute attribute, const struct view *view,
+		   unsigned int *out)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*out = CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*out = view->sync_memops;
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*out = 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*out = (unsigned int)view->device;
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		*(unsigned int *)data = 0;
-		return CUDA_SUCCESS;
+		*out = ipc_capable(view);
+		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		*(unsigned int *)data = 1;
-		return CUDA_SUCCESS;
+		*out = 1;
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(unsigned int *)data = vs_vmm_rdma(view->device);
-		return CUDA_SUCCESS;
+		*out = rdma_capable(view);
+		return true;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*out = access_flags(view);
+		return true;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return false;
 	}
 }
 
 static CUresult answer(void *data, CUpointer_attribute attribute,
 		       CUdeviceptr address, const struct view *view)
 {
-	CUdeviceptr page = MAPPING_PAGE - 1, low = view->base & ~page;
+	CUdeviceptr low = mapping_base(view);
+	unsigned int value;
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		*(CUcontext *)data = view->context;
 		break;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
-		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*(CUdeviceptr *)data = address;
 		break;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*(unsigned int *)data = view->sync_memops;
-		break;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		return CUDA_ERROR_INVALID_VALUE;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		*(unsigned long long *)data = view->id;
-		break;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = view->device;
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		*(CUdeviceptr *)data = view->base;
@@ -150,24 +217,20 @@ static CUresult answer(void *data, CUpointer_attribute attribute,
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*(unsigned long long *)data = 0;
 		break;
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*(unsigned int *)data =
-			CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-		break;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*(CUmemoryPool *)data = NULL;
+		*(CUmemoryPool *)data = view->pool;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		*(CUdeviceptr *)data = low;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*(size_t *)data = (view->base + view->size - low + page) &
-				  ~page;
+		*(size_t *)data = (view->base + view->size - low +
+				   MAPPING_PAGE - 1) & ~(MAPPING_PAGE - 1);
 		break;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return CUDA_ERROR_INVALID_VALUE;
 	default:
-		return common(data, attribute, address, view);
+		if (!narrow(attribute, view, &value))
+			return ask(data, attribute, address, view);
+		*(unsigned int *)data = value;
 	}
 	return CUDA_SUCCESS;
 }
@@ -191,7 +254,7 @@ static bool keep(CUdeviceptr address, const char *reason)
 		changed = true;
 	}
 	vs_lock_drop(&vs_segment_lock);
-	return changed;
+	return block ? changed : vs_ipc_keep(address, reason);
 }
 
 static void let_go(CUdeviceptr address)
@@ -203,6 +266,8 @@ static void let_go(CUdeviceptr address)
 	if (block)
 		block->segment->kept_why = NULL;
 	vs_lock_drop(&vs_segment_lock);
+	if (!block)
+		vs_ipc_let_go(address);
 }
 
 static CUresult p2p_tokens(void *data, CUdeviceptr address)
@@ -228,6 +293,17 @@ CUresult vs_query_attribute(void *data, CUpointer_attribute attribute,
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		return p2p_tokens(data, address);
 	return answer(data, attribute, address, &view);
+}
+
+bool vs_query_has_tokens(unsigned int count,
+			 const CUpointer_attribute *attributes)
+{
+	unsigned int i;
+
+	for (i = 0; attributes && i < count; i++)
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+			return true;
+	return false;
 }
 
 /* In this form what does not apply to the memory is NULL, not an error. */
@@ -272,7 +348,8 @@ static CUresult set_sync_memops(CUdeviceptr address, bool on)
 	if (block)
 		block->sync_memops = on;
 	vs_lock_drop(&vs_segment_lock);
-	return block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return block || vs_ipc_set_sync(address, on) ? CUDA_SUCCESS :
+	       CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult vs_query_set_attribute(const void *value,
@@ -297,21 +374,4 @@ CUresult vs_query_handle_for_range(void *handle, CUdeviceptr address,
 	if (rc && changed)
 		let_go(address);
 	return rc;
-}
-
-CUresult vs_query_ipc_handle(CUipcMemHandle *handle, CUdeviceptr address)
-{
-	bool ours = vs_query_ours(address);
-	CUresult rc = vs_real.cuIpcGetMemHandle(handle, address);
-
-	if (rc && ours && !atomic_exchange(&ipc_refused, true))
-		vs_log_warn("CUDA IPC handles of memory that can sleep are "
-			    "not supported: start this process with "
-			    "VSLEEP_TAG= (empty)");
-	return rc;
-}
-
-bool vs_query_ipc_refused(void)
-{
-	return atomic_load(&ipc_refused);
 }

@@ -21,6 +21,9 @@ CUresult vs_query_attribute(void *data, CUpointer_attribute attribute,
 CUresult vs_query_attributes(unsigned int count,
 			     CUpointer_attribute *attributes, void **data,
 			     CUdeviceptr address);
+/* P2P tokens are among them, which a held program has to wait for. */
+bool vs_query_has_tokens(unsigned int count,
+			 const CUpointer_attribute *attributes);
 CUresult vs_query_set_attribute(const void *value,
 				CUpointer_attribute attribute,
 				CUdeviceptr address);
@@ -31,9 +34,5 @@ CUresult vs_query_handle_for_range(void *handle, CUdeviceptr address,
 				   size_t size,
 				   CUmemRangeHandleType type,
 				   unsigned long long flags);
-
-/* cuIpcGetMemHandle: the driver's error on memory of ours, with one line. */
-CUresult vs_query_ipc_handle(CUipcMemHandle *handle, CUdeviceptr address);
-bool vs_query_ipc_refused(void);
 
 #endif

@@ -39,7 +39,10 @@ struct vs_chunk {
 	enum vs_chunk_state state;
 	CUmemGenericAllocationHandle handle;
 	struct vs_backup *backup;
-	unsigned blocks;	/* live allocations that touch it */
+	unsigned blocks;	/* live allocations that touch it, */
+	unsigned kept;		/* and of these, in an arena, free ones of
+				   pools */
+	unsigned lent;		/* processes that have it mapped */
 	bool busy;		/* being unmapped outside the lock */
 };
 
@@ -57,6 +60,11 @@ struct vs_block {
 	bool live;		/* in the table */
 	bool hidden;		/* taken out with its context, for now */
 	bool sync_memops;	/* as the program set it */
+	/* of a pool, live or kept: see pool.h */
+	struct vs_pool *pool;
+	struct vs_pool_stream *order;	/* allocated or freed in it, and */
+	uint64_t number;		/* that free's number */
+	int size_class;
 	UT_hash_handle hh;		/* live: by base */
 	struct vs_block *prev, *next;		/* arena: by address */
 	struct vs_block *bin_prev, *bin_next;	/* arena, free: its bin */
@@ -70,6 +78,8 @@ struct vs_segment {
 	int tag;
 	int level;		/* of the sleep that evicted it; 0: awake */
 	unsigned pins;
+	bool moving;		/* a sleep or wake works on it */
+	uint64_t lend_id;	/* for other processes; 0: none knows it */
 	size_t loose_index;	/* of the table's own */
 	const char *kept_why;	/* never evicted, for this reason; or NULL */
 	struct vs_chunk *chunks;

@@ -4,6 +4,7 @@
 #define HASH_NONFATAL_OOM 1
 
 #include "memory/unmanaged.h"
+#include "base/context.h"
 #include "base/driver.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -21,6 +22,7 @@ struct entry {
 	size_t size;
 	CUcontext context;
 	unsigned retained;	/* releases until the one that counts */
+	bool hidden;		/* not counted */
 	UT_hash_handle hh;
 };
 
@@ -43,6 +45,7 @@ static const char *const words[VS_UNMANAGED_KINDS] = {
 	[VS_UNMANAGED_POOL] = "pool",
 	[VS_UNMANAGED_MANAGED] = "managed",
 	[VS_UNMANAGED_ARRAY] = "array",
+	[VS_UNMANAGED_GRAPH] = "graph",
 };
 
 static struct entry *find(enum vs_unmanaged_kind kind, uint64_t value)
@@ -56,7 +59,8 @@ static struct entry *find(enum vs_unmanaged_kind kind, uint64_t value)
 
 static void drop(struct entry *e)
 {
-	bytes[e->key.kind] -= e->size;
+	if (!e->hidden)
+		bytes[e->key.kind] -= e->size;
 	HASH_DEL(entries, e);
 	free(e);
 }
@@ -73,8 +77,7 @@ void vs_unmanaged_add(enum vs_unmanaged_kind kind, uint64_t key, size_t size)
 	e->key.kind = kind;
 	e->key.value = key;
 	e->size = size;
-	if (vs_real.cuCtxGetCurrent(&e->context))
-		e->context = NULL;
+	e->context = vs_context_current();
 	vs_lock_take(&unmanaged_lock);
 	old = find(kind, key);
 	if (old)
@@ -96,6 +99,19 @@ size_t vs_unmanaged_remove(enum vs_unmanaged_kind kind, uint64_t key)
 		drop(e);
 	vs_lock_drop(&unmanaged_lock);
 	return size;
+}
+
+void vs_unmanaged_hide(enum vs_unmanaged_kind kind, uint64_t key, bool hidden)
+{
+	struct entry *e;
+
+	vs_lock_take(&unmanaged_lock);
+	e = find(kind, key);
+	if (e && e->hidden != hidden) {
+		e->hidden = hidden;
+		bytes[kind] += hidden ? -e->size : e->size;
+	}
+	vs_lock_drop(&unmanaged_lock);
 }
 
 void vs_unmanaged_mapped(CUdeviceptr address,

@@ -9,15 +9,17 @@
 
 #include "base/cuda.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum vs_unmanaged_kind {
 	VS_UNMANAGED_NATIVE,	/* plain allocations left to the driver */
-	VS_UNMANAGED_VMM,	/* the program's own cuMemCreate */
+	VS_UNMANAGED_VMM,	/* cuMemCreate with no tag */
 	VS_UNMANAGED_POOL,	/* stream-ordered allocations */
 	VS_UNMANAGED_MANAGED,	/* cuMemAllocManaged */
 	VS_UNMANAGED_ARRAY,	/* CUDA arrays */
+	VS_UNMANAGED_GRAPH,	/* of nodes of graphs, in use */
 	VS_UNMANAGED_KINDS
 };
 
@@ -26,6 +28,9 @@ void vs_unmanaged_add(enum vs_unmanaged_kind kind, uint64_t key, size_t size);
 /* Before the driver's free, since the key may come again at once: the bytes
  * that it had, 0 when it is not known; to be added again if the free fails. */
 size_t vs_unmanaged_remove(enum vs_unmanaged_kind kind, uint64_t key);
+
+/* It sleeps, and does not count for as long. */
+void vs_unmanaged_hide(enum vs_unmanaged_kind kind, uint64_t key, bool hidden);
 
 /*
  * Memory of cuMemCreate stays until its handle is released, as often as it

@@ -11,13 +11,14 @@
 #include <stdlib.h>
 
 #define DEVICES 64
-#define TRIES 5		/* until a device is given up */
+#define TRIES 5		/* with room, until a device is given up */
 
 enum usable { UNTRIED, USABLE, UNUSABLE };
 
 struct device {
 	enum usable usable;
 	int tries;
+	bool full;			/* what a trial failed for */
 	_Atomic uint64_t accessors;	/* bit n: device n, the owner aside */
 	size_t granularity;
 	CUmemAllocationProp prop;
@@ -89,7 +90,7 @@ static void remember_stuck(CUmemGenericAllocationHandle handle,
 	vs_lock_drop(&vmm_lock);
 }
 
-static bool mapped_within(CUdeviceptr base, size_t size)
+bool vs_vmm_stuck_within(CUdeviceptr base, size_t size)
 {
 	struct stuck *s;
 
@@ -102,7 +103,7 @@ static bool mapped_within(CUdeviceptr base, size_t size)
 }
 
 /* One granule, all the way and back, with the properties to be used. */
-static bool try_out(struct device *d)
+static CUresult try_out(struct device *d)
 {
 	CUmemAccessDesc access = {
 		.location = d->prop.location,
@@ -110,22 +111,26 @@ static bool try_out(struct device *d)
 	};
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr base;
-	bool ok = false;
+	CUresult rc;
 
-	if (!granularity_of(d) ||
-	    vs_real.cuMemAddressReserve(&base, d->granularity, 0, 0, 0))
-		return false;
-	if (!vs_real.cuMemCreate(&handle, d->granularity, &d->prop, 0)) {
-		if (!vs_real.cuMemMap(base, d->granularity, 0, handle, 0)) {
-			ok = !vs_real.cuMemSetAccess(base, d->granularity,
-						     &access, 1);
+	if (!granularity_of(d))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	rc = vs_real.cuMemAddressReserve(&base, d->granularity, 0, 0, 0);
+	if (rc)
+		return rc;
+	rc = vs_real.cuMemCreate(&handle, d->granularity, &d->prop, 0);
+	if (!rc) {
+		rc = vs_real.cuMemMap(base, d->granularity, 0, handle, 0);
+		if (!rc) {
+			rc = vs_real.cuMemSetAccess(base, d->granularity,
+						    &access, 1);
 			vs_vmm_unback(base, d->granularity, handle);
 		} else {
 			vs_vmm_release(handle, d->granularity);
 		}
 	}
 	vs_vmm_unreserve(base, d->granularity);
-	return ok;
+	return rc;
 }
 
 /*
@@ -140,6 +145,7 @@ static void probe(struct device *d, CUdevice device)
 		.location.id = device,
 	};
 	int supported;
+	CUresult rc;
 
 	if (vs_real.cuDeviceGetAttribute(&supported,
 		CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
@@ -157,14 +163,16 @@ static void probe(struct device *d, CUdevice device)
 	if (has(device,
 	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		d->prop.allocFlags.gpuDirectRDMACapable = 1;
-	if (!try_out(d)) {
+	rc = try_out(d);
+	if (rc && rc != CUDA_ERROR_OUT_OF_MEMORY) {
 		d->prop = plain;
-		if (!try_out(d)) {
-			d->usable = d->tries < TRIES ? UNTRIED : UNUSABLE;
-			return;
-		}
+		rc = try_out(d);
 	}
-	d->usable = USABLE;
+	d->full = rc == CUDA_ERROR_OUT_OF_MEMORY;
+	if (!rc)
+		d->usable = USABLE;
+	else if (!d->full && d->tries >= TRIES)
+		d->usable = UNUSABLE;
 }
 
 bool vs_vmm_usable(CUdevice device)
@@ -182,6 +190,7 @@ bool vs_vmm_usable(CUdevice device)
 		vs_lock_drop(&vmm_lock);
 		probe(&tried, device);
 		vs_lock_take(&vmm_lock);
+		d->tries -= tried.full;
 		if (d->usable == UNTRIED) {
 			d->granularity = tried.granularity;
 			d->prop = tried.prop;
@@ -208,6 +217,12 @@ bool vs_vmm_refused(CUdevice device)
 bool vs_vmm_rdma(CUdevice device)
 {
 	return devices[device].prop.allocFlags.gpuDirectRDMACapable;
+}
+
+bool vs_vmm_shareable(CUdevice device)
+{
+	return devices[device].prop.requestedHandleTypes &
+	       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
 size_t vs_vmm_granularity(CUdevice device)
@@ -243,7 +258,7 @@ void vs_vmm_unreserve(CUdeviceptr base, size_t size)
 	char error[96];
 	CUresult rc;
 
-	if (mapped_within(base, size)) {
+	if (vs_vmm_stuck_within(base, size)) {
 		remember_stuck(0, base, size);
 		return;
 	}

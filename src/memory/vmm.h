@@ -24,6 +24,8 @@ bool vs_vmm_refused(CUdevice device);
 
 /* What is made on @device can be registered with a NIC. */
 bool vs_vmm_rdma(CUdevice device);
+/* It can be mapped in another process. */
+bool vs_vmm_shareable(CUdevice device);
 
 /* Multiple of all sizes on @device, bytes; 0 before vs_vmm_usable was true. */
 size_t vs_vmm_granularity(CUdevice device);
@@ -44,6 +46,8 @@ enum vs_status vs_vmm_create(CUdevice device, size_t size,
  * vs_vmm_retry; false: the bytes have not gone back. */
 bool vs_vmm_release(CUmemGenericAllocationHandle handle, size_t size);
 void vs_vmm_retry(void);
+/* Something there has not been unmapped. */
+bool vs_vmm_stuck_within(CUdeviceptr base, size_t size);
 /* Bytes that have not gone back. */
 size_t vs_vmm_stuck(void);
 

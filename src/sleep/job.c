@@ -53,6 +53,8 @@ bool vs_job_does(const struct vs_job *job, const struct vs_request *request)
 	       r->hold == request->hold &&
 	       r->discard_all == request->discard_all &&
 	       r->force == request->force && r->dry_run == request->dry_run &&
+	       r->imports_only == request->imports_only &&
+	       r->own_only == request->own_only &&
 	       r->rest == request->rest && r->verb != VS_VERB_QUIESCE;
 }
 

@@ -8,7 +8,9 @@
 #include "base/device.h"
 #include "base/driver.h"
 #include "base/lock.h"
-#include "memory/query.h"
+#include "memory/managed.h"
+#include "memory/ipc_export.h"
+#include "memory/ipc_import.h"
 #include "memory/segment.h"
 #include "memory/vmm.h"
 
@@ -174,12 +176,21 @@ static void add_rest(struct vs_ledger *out)
 		out->unmanaged[kind] =
 			vs_unmanaged_bytes((enum vs_unmanaged_kind)kind);
 	out->unmanaged_bytes = vs_unmanaged_total();
+	out->managed_away = vs_managed_away(~(vs_tag_set)0);
 	out->held_calls = vs_gate_held_total();
 	out->held_now = vs_gate_held_now();
 	out->holds = vs_gate_holds();
 	out->unhooked = vs_driver_unhooked_count(out->unhooked_name,
 						 sizeof(out->unhooked_name));
-	out->ipc_refused = vs_query_ipc_refused();
+	out->ipc_refused = vs_ipc_refused();
+	out->imported_bytes = vs_ipc_bytes(false);
+	out->imported_asleep = vs_ipc_bytes(true);
+	out->native_imports = vs_ipc_native_opened();
+	out->relations_count = vs_ipc_borrowers(out->relations,
+						VS_IPC_PEERS);
+	out->relations_count +=
+		vs_ipc_owners(out->relations + out->relations_count,
+			      VS_LEDGER_RELATIONS - out->relations_count);
 }
 
 void vs_ledger_read(struct vs_ledger *out)

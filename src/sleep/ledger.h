@@ -14,6 +14,7 @@
 
 #include "base/tag.h"
 #include "base/why.h"
+#include "memory/ipc.h"
 #include "memory/unmanaged.h"
 
 enum vs_state {
@@ -57,6 +58,9 @@ struct vs_ledger_device {
 	uint64_t evicted_bytes;
 };
 
+/* Processes that memory is shared with. */
+#define VS_LEDGER_RELATIONS 96
+
 /* What the last completed sleep or wake did. */
 struct vs_ledger_last {
 	uint64_t released_bytes;	/* sleep: went back to the device */
@@ -81,12 +85,18 @@ struct vs_ledger {
 	uint64_t host_bytes;
 	uint64_t unmanaged_bytes;
 	uint64_t unmanaged[VS_UNMANAGED_KINDS];
+	uint64_t managed_away;	/* of managed memory: left the devices */
 	uint64_t held_calls;	/* calls that have waited at the gate */
 	unsigned held_now;
 	unsigned holds;		/* enum vs_gate_hold bits */
 	uint64_t unhooked;	/* pointers handed out that we do not know */
 	char unhooked_name[64];
 	bool ipc_refused;
+	uint64_t imported_bytes;	/* of other processes, mapped here */
+	uint64_t imported_asleep;	/* likewise, but not mapped now */
+	uint64_t native_imports;	/* the driver's own handles, opened */
+	int relations_count;
+	struct vs_ipc_relation relations[VS_LEDGER_RELATIONS];
 	struct vs_ledger_last last;
 	int tags_count;
 	struct vs_ledger_tag tags[VS_TAG_MAX];

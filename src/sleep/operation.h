@@ -43,6 +43,8 @@ struct vs_request {
 	enum vs_choice hold;	/* sleep, wake: VS_NO lets the program run
 				   though something sleeps */
 	bool dry_run;		/* sleep: only say what it would do */
+	bool imports_only;	/* sleep: unmap what is others', no more */
+	bool own_only;		/* wake: bring back all but that */
 	struct vs_job *rest;	/* sleep, pause: a quiesce whose rest it takes
 				   over, so it does not drain again; or NULL */
 	bool discard_all;

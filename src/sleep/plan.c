@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "sleep/plan.h"
+#include "memory/ipc_peer.h"
 #include "base/context.h"
 
 #include <stdlib.h>
@@ -92,6 +93,7 @@ static void add_step(struct vs_plan *plan, struct vs_segment *s,
 static void pin(struct vs_plan *plan, struct vs_segment *s)
 {
 	vs_segment_pin(s);
+	s->moving = true;
 	plan->segments[plan->segment_count++] = s;
 }
 
@@ -127,6 +129,20 @@ static void keep(struct vs_plan *plan, const struct vs_segment *s,
 	plan->kept_against_wish |= bytes && !wish;
 }
 
+/* What another process maps would not go back. */
+static bool stays_for_another(struct vs_plan *plan, const struct vs_segment *s,
+			      const struct vs_chunk *c,
+			      struct vs_ledger_last *result)
+{
+	const char *why = vs_ipc_mapped_by(s, c);
+
+	if (!why)
+		return false;
+	vs_ledger_keep(result, c->size, why, false);
+	plan->kept_against_wish = true;
+	return true;
+}
+
 static void plan_segment_sleep(struct vs_plan *plan, struct vs_segment *s,
 			       int level, struct vs_ledger_last *result)
 {
@@ -140,7 +156,8 @@ static void plan_segment_sleep(struct vs_plan *plan, struct vs_segment *s,
 	}
 	pin(plan, s);
 	for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
-		if (c->state == VS_CHUNK_RESIDENT)
+		if (c->state == VS_CHUNK_RESIDENT &&
+		    !stays_for_another(plan, s, c, result))
 			add_step(plan, s, c, is_copied(s, c, level));
 }
 
@@ -148,7 +165,7 @@ static void plan_segment_sleep(struct vs_plan *plan, struct vs_segment *s,
  * freed and is not yet. */
 static bool goes_before(const struct vs_segment *s, const struct vs_chunk *c)
 {
-	return !c->blocks || (!s->part && !s->live_count);
+	return c->blocks == c->kept || (!s->part && !s->live_count);
 }
 
 static void weigh_segment(struct vs_plan *plan, const struct vs_segment *s,
@@ -161,11 +178,11 @@ static void weigh_segment(struct vs_plan *plan, const struct vs_segment *s,
 	for (c = s->chunks; c < s->chunks + s->chunk_count; c++) {
 		if (c->state != VS_CHUNK_RESIDENT || goes_before(s, c))
 			continue;
-		if (why)
+		if (why || c->lent)
 			out->keep_bytes += c->size;
 		else
 			out->release_bytes += c->size;
-		if (!why && is_copied(s, c, level))
+		if (!why && !c->lent && is_copied(s, c, level))
 			out->host_bytes += c->size;
 	}
 }
@@ -177,6 +194,7 @@ void vs_plan_weigh(const struct vs_request *request, struct vs_outlook *out)
 	size_t i;
 
 	plan.context_count = vs_context_pin_all(plan.contexts, VS_CONTEXT_MAX);
+	vs_ipc_forget_dead();
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
@@ -198,6 +216,7 @@ enum vs_status vs_plan_sleep(struct vs_plan *plan,
 
 	if (st)
 		return st;
+	vs_ipc_forget_dead();
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
@@ -259,6 +278,7 @@ void vs_plan_drop(struct vs_plan *plan)
 	for (i = 0; i < plan->segment_count; i++) {
 		s = plan->segments[i];
 		vs_lock_take(&vs_segment_lock);
+		s->moving = false;
 		vs_segment_unpin(s);
 		vs_lock_drop(&vs_segment_lock);
 	}

@@ -4,6 +4,8 @@
 #include "sleep/state.h"
 #include "sleep/gate.h"
 #include "sleep/plan.h"
+#include "memory/ipc_import.h"
+#include "memory/managed.h"
 
 static vs_tag_set asleep;	/* tags that sleep */
 static bool slept_all;		/* put to sleep without a list of tags */
@@ -44,7 +46,8 @@ bool vs_state_covers(const struct vs_request *request)
 
 bool vs_state_touches(const struct vs_request *request)
 {
-	return slept_all || asleep & vs_plan_tags(request);
+	return slept_all || asleep & vs_plan_tags(request) ||
+	       (!request->own_only && vs_ipc_sleeps(vs_plan_tags(request)));
 }
 
 void vs_state_slept(const struct vs_request *request)
@@ -67,7 +70,7 @@ static bool any_evicted(void)
 				found = true;
 	}
 	vs_lock_drop(&vs_segment_lock);
-	return found;
+	return found || vs_managed_asleep(~(vs_tag_set)0);
 }
 
 /* A tag without memory, put to sleep with all others, wakes with the last one
@@ -87,7 +90,7 @@ enum vs_state vs_state_settled(void)
 	if (slept_all)
 		return VS_ASLEEP;
 	if (!asleep)
-		return VS_AWAKE;
+		return vs_ipc_sleeps(~(vs_tag_set)0) ? VS_PARTLY : VS_AWAKE;
 	for (tag = 0; tag < count; tag++)
 		if (vs_tag_policy(tag) != VS_POLICY_KEEP &&
 		    !(asleep >> tag & 1))

@@ -69,6 +69,22 @@ enum vs_status vs_transition_rest(const struct vs_request *request,
  * its exit is its own. */
 void vs_transition_settle(void);
 
+/*
+ * Managed memory of the request's tags.  It loses nothing and can be had at
+ * any moment, so it goes last, and what does not go, or has too little room
+ * to come back, fails nothing.
+ */
+struct vs_plan;
+void vs_transition_managed_out(const struct vs_request *request,
+			       struct vs_plan *plan, struct vs_transition *t,
+			       struct vs_ledger_last *result);
+void vs_transition_managed_back(const struct vs_request *request,
+				struct vs_transition *t,
+				struct vs_ledger_last *result);
+
+/* At rest: what frees had to put off is done, and what is spare goes back. */
+void vs_transition_tidy(void);
+
 /* The next part begins: its word, and its bytes to move. */
 void vs_transition_phase(struct vs_transition *t, const char *word,
 			 uint64_t total);

@@ -8,6 +8,11 @@
 #include "sleep/ledger.h"
 #include "sleep/quiesce.h"
 #include "sleep/state.h"
+#include "memory/arena.h"
+#include "memory/graph_memory.h"
+#include "memory/pool.h"
+#include "memory/quarantine.h"
+#include "memory/vmm.h"
 #include "base/context.h"
 #include "base/driver.h"
 #include "base/log.h"
@@ -160,4 +165,19 @@ void vs_transition_let_go(void)
 {
 	vs_gate_open(VS_HOLD_OPERATION);
 	vs_transition_settle();
+}
+
+void vs_transition_tidy(void)
+{
+	struct vs_context *contexts[VS_CONTEXT_MAX];
+	int i, count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
+
+	vs_pool_settle();
+	for (i = 0; i < count; i++) {
+		vs_quarantine_settle(contexts[i]->device);
+		vs_arena_trim(contexts[i]->device);
+		vs_context_unpin(contexts[i]);
+	}
+	vs_graph_memory_settle();
+	vs_vmm_retry();
 }

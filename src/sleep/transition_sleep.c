@@ -7,9 +7,9 @@
 #include "sleep/plan.h"
 #include "sleep/quiesce.h"
 #include "sleep/state.h"
-#include "memory/arena.h"
 #include "memory/backing.h"
-#include "memory/quarantine.h"
+#include "memory/ipc_import.h"
+#include "memory/managed.h"
 #include "memory/vmm.h"
 #include "base/driver.h"
 #include "backup/host_pool.h"
@@ -75,9 +75,11 @@ static enum vs_status check_sleep(const struct vs_request *r,
 static bool already(const struct vs_request *r)
 {
 	struct vs_segment *s;
-	bool all = vs_state_covers(r);
+	bool all = vs_state_covers(r) && !vs_ipc_awake(vs_plan_tags(r));
 	size_t i, k;
 
+	if (r->imports_only)
+		return !vs_ipc_awake(vs_plan_tags(r));
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; all && i < vs_segment_count(); i++) {
 		s = vs_segment_at(i);
@@ -91,7 +93,7 @@ static bool already(const struct vs_request *r)
 				all = false;
 	}
 	vs_lock_drop(&vs_segment_lock);
-	return all;
+	return all && !vs_managed_awake(vs_plan_tags(r));
 }
 
 static void add_obstacle(struct vs_outlook *out, const char *text)
@@ -211,7 +213,7 @@ static enum vs_status evict_all(struct vs_plan *plan,
 			done++;
 			continue;
 		}
-		if (!done)
+		if (!done && st != VS_PARTIAL)
 			return st;
 		if (step->item != VS_PLAN_NO_ITEM) {
 			vs_store_drop(plan->items[step->item].backup);
@@ -243,20 +245,6 @@ static void deepen(struct vs_plan *plan)
 	}
 }
 
-/* The program is at rest: what frees had to put off is done now. */
-static void settle_devices(void)
-{
-	struct vs_context *contexts[VS_CONTEXT_MAX];
-	int i, count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
-
-	for (i = 0; i < count; i++) {
-		vs_quarantine_settle(contexts[i]->device);
-		vs_arena_trim(contexts[i]->device);
-		vs_context_unpin(contexts[i]);
-	}
-	vs_vmm_retry();
-}
-
 /* What a sleep that was no full success has said of these tags. */
 static struct {
 	struct vs_why why;
@@ -273,7 +261,7 @@ static uint64_t asleep_bytes(const struct vs_ledger *now,
 	for (i = 0; i < now->tags_count; i++)
 		if (vs_plan_tags(r) >> now->tags[i].tag & 1)
 			sum += now->tags[i].evicted_bytes;
-	return sum;
+	return sum + vs_managed_away(vs_plan_tags(r));
 }
 
 /* Who believes in a success starts the next job on a full device. */
@@ -281,10 +269,13 @@ static enum vs_status judge_bytes(const struct vs_request *r,
 				  struct vs_why *why)
 {
 	struct vs_ledger now;
-	uint64_t gone;
+	uint64_t gone, stays = 0, wished;
 
 	vs_ledger_read(&now);
 	gone = asleep_bytes(&now, r);
+	wished = vs_managed_wished(~(vs_tag_set)0);
+	if (now.unmanaged_bytes > wished)
+		stays = now.unmanaged_bytes - wished;
 	if (!gone && (now.unmanaged_bytes || now.resident_bytes))
 		return vs_why_set(why, VS_PARTIAL, "nothing was released: "
 				  "%llu MiB stay, and %llu MiB that vsleep "
@@ -292,11 +283,11 @@ static enum vs_status judge_bytes(const struct vs_request *r,
 				  (now.resident_bytes >> 20),
 				  (unsigned long long)
 				  (now.unmanaged_bytes >> 20));
-	if (r->all_tags && now.unmanaged_bytes > gone)
+	if (r->all_tags && stays > gone)
 		return vs_why_set(why, VS_PARTIAL, "%llu MiB that vsleep does "
 				  "not manage stay on the device, %llu MiB "
 				  "were released", (unsigned long long)
-				  (now.unmanaged_bytes >> 20),
+				  (stays >> 20),
 				  (unsigned long long)(gone >> 20));
 	return VS_OK;
 }
@@ -359,6 +350,27 @@ static void close_all(struct vs_plan *plan)
 		vs_backing_close(plan->segments[i]);
 }
 
+static void keep_import(void *arg, uint64_t bytes, const char *why)
+{
+	vs_ledger_keep(arg, bytes, why, false);
+}
+
+/* Of other processes' memory nothing is copied. */
+static enum vs_status unmap_imports(const struct vs_request *r,
+				    struct vs_ledger_last *result,
+				    struct vs_why *why)
+{
+	uint64_t before = result->kept_bytes;
+
+	vs_ipc_sleep(vs_plan_tags(r), keep_import, result);
+	if (result->kept_bytes == before)
+		return VS_OK;
+	return vs_why_set(why, VS_PARTIAL, "%llu MiB stay mapped: %s",
+			  (unsigned long long)
+			  ((result->kept_bytes - before) >> 20),
+			  result->kept[0].why);
+}
+
 static enum vs_status move_out(const struct vs_request *r,
 			       struct vs_transition *t,
 			       struct vs_ledger_last *result,
@@ -384,10 +396,13 @@ static enum vs_status move_out(const struct vs_request *r,
 	}
 	if (!st) {
 		vs_plan_set_level(&plan, r->level);
+		vs_transition_managed_out(r, &plan, t, result);
 		if (r->level == 2)
 			deepen(&plan);
 		count_lost(&plan, result);
 		result->pageable_bytes = t->meter.pageable;
+		if (unmap_imports(r, result, why))
+			plan.kept_against_wish = true;
 		st = judge(&plan, r, result, why);
 	}
 	vs_plan_drop(&plan);
@@ -403,14 +418,18 @@ static enum vs_status sleep_at_rest(const struct vs_request *r,
 
 	result->drain_seconds = vs_lock_now() - start;
 	vs_ledger_enter(VS_SLEEPING);
-	settle_devices();
-	st = move_out(r, t, result, why);
+	vs_transition_tidy();
+	if (r->imports_only)
+		st = unmap_imports(r, result, why);
+	else
+		st = move_out(r, t, result, why);
 	if (st && st != VS_PARTIAL) {
 		vs_gate_open(VS_HOLD_OPERATION);
 		vs_ledger_enter(vs_state_settled());
 		return st;
 	}
-	vs_state_slept(r);
+	if (!r->imports_only)
+		vs_state_slept(r);
 	result->seconds = vs_lock_now() - start;
 	if (r->hold != VS_NO)
 		vs_gate_keep(VS_HOLD_ASLEEP);
@@ -428,7 +447,9 @@ static bool held_enough(const struct vs_request *r)
 	return r->hold == VS_NO || vs_gate_holds() & VS_HOLD_ASLEEP;
 }
 
-/* What sleeps already, while the program runs on, is to hold it now. */
+/* What sleeps already, while the program runs on, is to hold it now; also where
+ * it has closed what it had mapped of others while it was brought to rest: the
+ * rest of its group counts on it. */
 static enum vs_status hold_sleeper(const struct vs_request *r,
 				   struct vs_transition *t,
 				   struct vs_why *why)
@@ -440,7 +461,7 @@ static enum vs_status hold_sleeper(const struct vs_request *r,
 	vs_gate_keep(VS_HOLD_ASLEEP);
 	vs_gate_open(VS_HOLD_OPERATION);
 	vs_ledger_enter(vs_state_settled());
-	return judged_before(r, why);
+	return r->imports_only ? VS_OK : judged_before(r, why);
 }
 
 enum vs_status vs_transition_sleep(const struct vs_request *request,

@@ -8,6 +8,7 @@
 #include "sleep/state.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/ipc_import.h"
 #include "memory/vmm.h"
 #include "base/driver.h"
 #include "base/log.h"
@@ -111,10 +112,15 @@ static CUdevice failed_device(const struct vs_plan *plan)
 }
 
 static enum vs_status bring_back(struct vs_plan *plan,
+				 const struct vs_request *r,
 				 struct vs_transition *t, struct vs_why *why)
 {
-	enum vs_status st;
+	enum vs_status st = VS_OK;
 
+	if (!r->own_only)
+		st = vs_ipc_wake(vs_plan_tags(r), why);
+	if (st)
+		return st;
 	st = create_all(plan, why);
 	if (!st && !vs_transition_begin(t))
 		st = vs_why_set(why, VS_CANCELLED, "cancelled");
@@ -126,6 +132,8 @@ static enum vs_status bring_back(struct vs_plan *plan,
 	if (!st)
 		return VS_OK;
 	undo_wake(plan);
+	if (!r->own_only)
+		vs_ipc_unwake();
 	if (st == VS_NOMEM)
 		say_shortage(plan, failed_device(plan), why);
 	return st;
@@ -227,7 +235,7 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 	if (!vs_state_touches(request)) {
 		if (!vs_transition_begin(t))
 			return VS_CANCELLED;
-		if (request->hold == VS_NO)
+		if (vs_state_settled() == VS_AWAKE || request->hold == VS_NO)
 			vs_gate_open(VS_HOLD_ASLEEP);
 		return VS_OK;
 	}
@@ -237,11 +245,12 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 		return st;
 	vs_transition_phase(t, "creating", plan.bytes);
 	vs_ledger_enter(VS_WAKING);
-	st = bring_back(&plan, t, why);
+	st = bring_back(&plan, request, t, why);
 	if (st) {
 		st = wake_failed(&plan, st, why);
 	} else {
 		commit_wake(&plan, &result);
+		vs_transition_managed_back(request, t, &result);
 		wake_done(request, start, &result);
 	}
 	vs_plan_drop(&plan);

@@ -8,6 +8,9 @@
  *   primary              the primary context, one use more, is current
  *   create N, use N, destroy N      other contexts; "use" with none: none
  *   release, reset       of the primary context
+ *   green N, stream N, unstream N, ungreen N     a green context and a stream
+ *                        of it; "use" takes N for it too
+ *   later NAME VALUE     the same as byte, queued in that stream
  *   alloc NAME BYTES, free NAME, byte NAME VALUE, count NAME VALUE
  *                        count: how many bytes, copied out, are not VALUE
  *   range NAME, type NAME, context NAME     what queries say of the block
@@ -33,6 +36,8 @@ struct block {
 
 static struct block blocks[BLOCKS];
 static CUcontext others[OTHERS], primary;
+static CUgreenCtx greens[OTHERS];
+static CUstream streams[OTHERS];
 static char said[128];
 
 #define say(...) snprintf(said, sizeof(said), __VA_ARGS__)
@@ -80,6 +85,17 @@ static CUresult do_byte(struct block *b, unsigned value)
 {
 	TRY(cuMemsetD8(b->p, (unsigned char)value, b->size));
 	return cuCtxSynchronize();
+}
+
+/* In the one stream of a green context that there is. */
+static CUresult do_later(struct block *b, unsigned value)
+{
+	int n;
+
+	for (n = 0; n < OTHERS && !streams[n]; n++)
+		;
+	return cuMemsetD8Async(b->p, (unsigned char)value, b->size,
+			       streams[n % OTHERS]);
 }
 
 static CUresult do_count(struct block *b, unsigned value)
@@ -156,6 +172,35 @@ static CUresult do_create(int n)
 #endif
 }
 
+static CUresult do_green(int n)
+{
+	CUdevResource all, part;
+	CUdevResourceDesc desc;
+	unsigned int count = 1;
+
+	TRY(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	TRY(cuDevSmResourceSplitByCount(&part, &count, &all, NULL, 0, 16));
+	TRY(cuDevResourceGenerateDesc(&desc, &part, 1));
+	TRY(cuGreenCtxCreate(&greens[n], desc, 0,
+			     CU_GREEN_CTX_DEFAULT_STREAM));
+	return cuCtxFromGreenCtx(&others[n], greens[n]);
+}
+
+static CUresult obey_green(const char *verb, int n)
+{
+	if (!strcmp(verb, "green"))
+		return do_green(n);
+	if (!strcmp(verb, "stream"))
+		return cuGreenCtxStreamCreate(&streams[n], greens[n],
+					      CU_STREAM_NON_BLOCKING, 0);
+	if (!strcmp(verb, "unstream"))
+		return cuStreamDestroy(streams[n]);
+	if (!strcmp(verb, "ungreen"))
+		return cuGreenCtxDestroy(greens[n]);
+	fprintf(stderr, "no command \"%s\"\n", verb);
+	exit(3);
+}
+
 static CUresult do_current(void)
 {
 	CUcontext now = NULL;
@@ -206,8 +251,7 @@ static CUresult obey_context(const char *verb, const char *word)
 		say("bytes=%zu", sim_used(0));
 		return CUDA_SUCCESS;
 	}
-	fprintf(stderr, "no command \"%s\"\n", verb);
-	exit(3);
+	return obey_green(verb, n);
 }
 
 static CUresult obey(const char *verb, const char *word, const char *number)
@@ -222,6 +266,8 @@ static CUresult obey(const char *verb, const char *word, const char *number)
 		return do_free(find(word));
 	if (!strcmp(verb, "byte"))
 		return do_byte(find(word), (unsigned)n);
+	if (!strcmp(verb, "later"))
+		return do_later(find(word), (unsigned)n);
 	if (!strcmp(verb, "count"))
 		return do_count(find(word), (unsigned)n);
 	if (!strcmp(verb, "range"))

@@ -5,7 +5,8 @@
  * One command a line, one answer a line: "ok ..." or "error CODE", the code
  * being what the driver said.  Blocks have names; "all" means every block.
  *
- *   alloc|managed|pool|vmm|array NAME BYTES   get a block, in one of five ways
+ *   alloc|managed|pool|shared|vmm|array NAME BYTES   get a block, in one of six
+ *                         ways; shared is a pool's that can be exported
  *   free NAME|all
  *   fill NAME SEED        a pattern, by a kernel; returns once it is there
  *   check NAME|all        how many words differ from their pattern
@@ -14,6 +15,8 @@
  *   add NAME VALUE        queue a kernel that adds VALUE to each word
  *   spin MS, hang         queue a kernel that runs so long, or until $FLAG, a
  *                         file, does not begin with a zero byte any more
+ *   move NAME DEVICE      prefetch a managed block, -1: to the host
+ *   advise NAME ADVICE    give advice on a managed block, by its number
  *   copy NAME             queue a copy of the block into pinned memory
  *   peek NAME             copy the first word out, in one blocking call
  *   sync                  wait for what is queued
@@ -169,6 +172,31 @@ static CUresult do_copy(struct block *b)
 	if (!pinned)
 		TRY(cuMemHostAlloc((void **)&pinned, b->size, 0));
 	return cuMemcpyDtoHAsync(pinned, b->p, b->size, stream);
+}
+
+static CUresult do_move(struct block *b, int device)
+{
+	CUmemLocation where = { .type = device < 0 ?
+				CU_MEM_LOCATION_TYPE_HOST :
+				CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
+
+#if CUDA_VERSION >= 13000
+	TRY(cuMemPrefetchAsync(b->p, b->size, where, 0, stream));
+#else
+	TRY(cuMemPrefetchAsync_v2(b->p, b->size, where, 0, stream));
+#endif
+	return cuStreamSynchronize(stream);
+}
+
+static CUresult do_advise(struct block *b, int advice)
+{
+	CUmemLocation where = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+
+#if CUDA_VERSION >= 13000
+	return cuMemAdvise(b->p, b->size, (CUmem_advise)advice, where);
+#else
+	return cuMemAdvise_v2(b->p, b->size, (CUmem_advise)advice, where);
+#endif
 }
 
 static CUresult do_peek(struct block *b)
@@ -368,6 +396,10 @@ static CUresult obey_block(const char *verb, struct block *b, uint64_t n)
 		return do_add(b, (uint32_t)n);
 	if (!strcmp(verb, "copy"))
 		return do_copy(b);
+	if (!strcmp(verb, "move"))
+		return do_move(b, (int)n);
+	if (!strcmp(verb, "advise"))
+		return do_advise(b, (int)n);
 	if (!strcmp(verb, "peek"))
 		return do_peek(b);
 	if (!strcmp(verb, "ipc"))

@@ -9,6 +9,7 @@ enum puppet_kind {
 	PUPPET_ALLOC,
 	PUPPET_MANAGED,
 	PUPPET_POOL,
+	PUPPET_SHARED,
 	PUPPET_VMM,
 	PUPPET_ARRAY,
 	PUPPET_KINDS
@@ -43,7 +44,7 @@ static char puppet_said[256];	/* what the answer says after "ok" */
 static enum puppet_kind puppet_kind(const char *verb)
 {
 	static const char *const verbs[PUPPET_KINDS] = {
-		"alloc", "managed", "pool", "vmm", "array",
+		"alloc", "managed", "pool", "shared", "vmm", "array",
 	};
 	int kind;
 
@@ -80,6 +81,22 @@ static CUresult get_vmm(struct block *b)
 	return cuMemSetAccess(b->p, b->size, &access, 1);
 }
 
+/* From a pool that other processes might open: the driver's own. */
+static CUresult get_shared(struct block *b, CUstream stream)
+{
+	static CUmemoryPool pool;
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+
+	if (!pool)
+		TRY(cuMemPoolCreate(&pool, &props));
+	TRY(cuMemAllocFromPoolAsync(&b->p, b->size, pool, stream));
+	return cuStreamSynchronize(stream);
+}
+
 static CUresult get_array(struct block *b)
 {
 	CUDA_ARRAY_DESCRIPTOR d = {
@@ -101,6 +118,8 @@ static CUresult get(struct block *b, CUstream stream)
 	case PUPPET_POOL:
 		TRY(cuMemAllocAsync(&b->p, b->size, stream));
 		return cuStreamSynchronize(stream);
+	case PUPPET_SHARED:
+		return get_shared(b, stream);
 	case PUPPET_VMM:
 		return get_vmm(b);
 	case PUPPET_ARRAY:
@@ -132,6 +151,7 @@ static CUresult give(const struct block *b)
 {
 	switch (b->kind) {
 	case PUPPET_POOL:
+	case PUPPET_SHARED:
 		TRY(cuMemFreeAsync(b->p, NULL));
 		return cuStreamSynchronize(NULL);
 	case PUPPET_VMM:

@@ -71,6 +71,23 @@ ask p "check a" "ok bad=0"
 leave p
 equal "events at the end" 0 "$(ledger p events)"
 
+# nor does an answer wait where what a pool keeps is to go back meanwhile
+puppet p
+ask p "alloc a $((3 * M))"
+ask p "pool b $((3 * M))"
+crowd
+tell p "free b"		# and then it waits for the stream
+for _ in 1 2 3; do
+	busy "*"
+done
+raise p
+answer p
+equal "the free" ok "$ANSWER"
+sleeps p
+expect state asleep resident-bytes 0
+wakes p
+leave p
+
 # a process may end with a call of ours in it
 puppet p
 ask p "alloc a $((3 * M))"

@@ -76,8 +76,8 @@ for what in free copy work; do
 			bring p $state
 			depart p $how
 			equal "end by $how, $what, $state" "$plain" "$ENDED"
-			at_most "ms more than plain: $how, $what, $state" 3000 \
-				$((TOOK - took))
+			at_most "ms more than plain: $how, $what, $state" \
+				10000 $((TOOK - took))
 			[[ ! -e $WORK/p.ledger ]] || lawful p
 			[[ $how == @(_exit|throw|terminate|TERM|INT) ||
 				! -e $socket ]] || fail "$how leaves a socket"

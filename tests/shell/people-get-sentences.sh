@@ -33,7 +33,7 @@ matches "a wake" "*$pid awake: 2.0 MiB restored (2.0 MiB copied*), 0 asleep,\
 answer p
 said cancel "$pid"
 equal "nothing to take back" "$pid awake: 0 requests taken back" "$OUT"
-ask p "pool b 8"
+ask p "shared b 8"
 said sleep --dry-run "$pid"
 matches "a dry run" "$pid awake: would release 2.0 MiB *" "$OUT"
 said status "$pid"

@@ -20,7 +20,10 @@ for cycle in 1 2 3 4 5; do
 	held p 1
 	status p
 	reached=$(number_in p count)
-	expect held-calls $((before + 1)) holds asleep state asleep
+	expect holds asleep state asleep
+	# others were held for a moment if it did not rest at once
+	calls=$(value held-calls)
+	at_least "calls that were held" $((before + 1)) "$calls"
 
 	equal "total memory" "$total" "$(asked total p info)"
 	# as much free memory as there is without the blocks
@@ -29,7 +32,7 @@ for cycle in 1 2 3 4 5; do
 	held p 2
 	silent p
 	status p
-	expect held-calls $((before + 2))
+	expect held-calls $((calls + 1))
 	equal "rounds while asleep" "$reached" "$(number_in p count)"
 
 	wakes p

@@ -125,6 +125,29 @@ alike "the last use of the primary context is released" \
 	release "holds 0 0" "free a" "forget a" "forget s" \
 	"${mine[@]}" "${whole[@]}" sleep release "holds 0 0" wake "holds 0 0"
 
+alike "memory of a green context is the primary one's" \
+	primary "green 1" "use 1" "alloc a $large" "byte a 1" "alloc s 100" \
+	"byte s 2" "holds 2 $((large + 100))" current sleep wake "${whole[@]}" \
+	"stream 1" "later a 3" sleep wake "use 1" sync "count a 3" \
+	"unstream 1" \
+	"use" "ungreen 1" primary "count a 3" "count s 2" sleep wake \
+	"count a 3" "${done[@]}" "holds 0 0"
+
+alike "a green context is destroyed while asleep" \
+	primary "green 1" "use 1" "alloc a $large" "byte a 1" "use" sleep \
+	"ungreen 1" "holds 1 $large" wake "holds 1 $large" primary \
+	"count a 1" "free a" "holds 0 0"
+
+alike "a green context is the last to hold the primary one" \
+	"green 1" "use 1" "alloc a $large" "byte a 1" sleep wake "count a 1" \
+	"use" sleep "ungreen 1" "holds 0 0" wake "holds 0 0" "forget a" \
+	"${mine[@]}" sleep wake "${whole[@]}" "${done[@]}"
+
+alike "a reset ends green contexts too" \
+	primary "green 1" "use 1" "alloc a $large" "byte a 1" "use" sleep \
+	reset "holds 0 0" wake "forget a" "${mine[@]}" sleep wake \
+	"${whole[@]}" "${done[@]}" "holds 0 0"
+
 alike "what is no context" \
 	"${mine[@]}" "destroy 5" "use 5" "create 1" "destroy 1" "destroy 1" \
 	release release "holds 0 0"

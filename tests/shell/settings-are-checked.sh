@@ -63,6 +63,10 @@ for value in many -1 65; do
 	wrong VSLEEP_THREADS $value "=$value *1 to 64*; using \"0\""
 done
 
+for value in nativ native: native:x native:9-8; do
+	wrong VSLEEP_IPC $value "=$value is none of auto, *; using auto"
+done
+
 # no signal at all rather than another than the one that was meant
 for value in USR1 USR1,USR1 HUP,TERM USR1,USR2,HUP RTMIN+1,RTMIN+99; do
 	tried+=" VSLEEP_SIGNALS"

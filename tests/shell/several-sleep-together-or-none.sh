@@ -72,7 +72,7 @@ for verb in sleep pause; do
 	equal "sequence" "$before" "$(now p sequence) $(now q sequence)"
 done
 if command -v python3 >/dev/null; then
-	ctl 3 sleep --json --timeout 0.3 "${two[@]}"
+	ctl 3 sleep --json --timeout 1 "${two[@]}"
 	equal "as JSON" "${PID[p]} cancelled ${PID[q]} busy" \
 		"$(json_statuses <<<"$OUT" | paste -sd' ')"
 else

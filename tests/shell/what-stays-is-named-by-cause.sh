@@ -26,7 +26,7 @@ ask p "alloc kept $((8 * M))"
 ctl 0 tag --clear "${PID[p]}"
 ask p "vmm v $((4 * M))"
 ask p "managed m $((3 * M))"
-ask p "pool q $((2 * M))"
+ask p "shared q $((2 * M))"
 ask p "array a $((2 * M))"
 for block in plain small kept v m q; do
 	ask p "fill $block 7"
@@ -51,7 +51,7 @@ PID[teller]=$!
 answer other
 sleeps p
 released=$(value released-bytes) kept=$(value kept-bytes)
-at_least "released" $((24 * M)) "$released"
+at_least "released" $((28 * M)) "$released"
 equal "kept" $((8 * M)) "$kept"
 answer other
 kill "${PID[teller]}"

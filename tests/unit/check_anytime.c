@@ -12,6 +12,7 @@
 #include "init.c"
 #include "backup/store.h"
 #include "base/lock.h"
+#include "anytime_mapped.h"
 #include "sim.h"
 
 #define VSLEEP_LIBRARY
@@ -56,6 +57,7 @@ static void *of_driver(const char *name)
 
 struct block {
 	CUdeviceptr base;	/* 0: none */
+	CUmemGenericAllocationHandle handle;	/* mapped by hand, or 0 */
 	size_t size;
 	unsigned char first;
 };
@@ -91,22 +93,70 @@ static void compare(struct worker *w, const struct block *b)
 				     b->base);
 }
 
+/* By hand, and seen at another address too. */
+static CUresult get_mapped(struct worker *w, struct block *b)
+{
+	struct block alias;
+	CUresult rc;
+
+	b->size = (1 + (size_t)rand_r(&w->seed) % 20) << 16;
+	rc = mapped_create(b->size, &b->handle);
+	if (rc)
+		return rc;
+	b->base = mapped_at(b->handle, b->size,
+			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	fill(w, b);
+	alias = *b;
+	alias.base = mapped_at(b->handle, b->size,
+			       CU_MEM_ACCESS_FLAGS_PROT_READ);
+	compare(w, &alias);
+	mapped_end(alias.base, alias.size);
+	return CUDA_SUCCESS;
+}
+
+static void give_up(struct block *b)
+{
+	if (b->base && b->handle) {
+		mapped_end(b->base, b->size);
+		ck_assert_int_eq(cuMemRelease(b->handle), 0);
+	} else if (b->base) {
+		ck_assert_int_eq(cuMemFree_v2(b->base), 0);
+	}
+	b->base = 0;
+	b->handle = 0;
+}
+
 static void renew(struct worker *w, struct block *b)
 {
 	static const size_t sizes[] = { 3000, 70000, MIB, LARGEST };
 	CUresult rc;
 
-	if (b->base)
-		ck_assert_int_eq(cuMemFree_v2(b->base), 0);
-	b->base = 0;
+	give_up(b);
 	b->size = PICK(&w->seed, sizes);
-	rc = cuMemAlloc_v2(&b->base, b->size);
+	if (rand_r(&w->seed) % 2)
+		rc = cuMemAlloc_v2(&b->base, b->size);
+	else
+		rc = get_mapped(w, b);
 	if (rc) {
 		ck_assert_int_eq(rc, CUDA_ERROR_OUT_OF_MEMORY);
 		b->base = 0;
+		b->handle = 0;
 		return;
 	}
 	fill(w, b);
+}
+
+static void ask_about(const struct block *b)
+{
+	CUdeviceptr start = 0;
+	size_t size = 0;
+	unsigned type = 0;
+
+	ck_assert_int_eq(cuMemGetAddressRange_v2(&start, &size, b->base), 0);
+	ck_assert(start == b->base && size == b->size);
+	ck_assert_int_eq(cuPointerGetAttribute(&type,
+			CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->base), 0);
+	ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
 }
 
 /* A context of its own, which comes and goes with its memory. */
@@ -134,8 +184,10 @@ static void *work(void *arg)
 	ck_assert_int_eq(vsleep_tag_push(PICK(&w->seed, tags)), VSLEEP_OK);
 	while (!atomic_load(&over)) {
 		b = &w->blocks[rand_r(&w->seed) % BLOCKS];
-		if (b->base)
+		if (b->base) {
+			ask_about(b);
 			compare(w, b);
+		}
 		if (rand_r(&w->seed) % 4 == 0)
 			renew(w, b);
 		else if (b->base && rand_r(&w->seed) % 2)

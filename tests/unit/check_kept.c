@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "memory/allocator.h"
+#include "memory/ipc_export.h"
 #include "memory/query.h"
 
 #include <pthread.h>
@@ -269,21 +270,32 @@ START_TEST(a_dma_buf_waits_for_a_running_operation)
 }
 END_TEST
 
+static CUresult no_descriptors(int *value, CUdevice_attribute attribute,
+			       CUdevice device)
+{
+	if (attribute !=
+	    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
+		return cuDeviceGetAttribute(value, attribute, device);
+	*value = 0;
+	return CUDA_SUCCESS;
+}
+
 /* _i: size. */
-START_TEST(ipc_handles_of_our_memory_are_refused_and_that_is_said)
+START_TEST(ipc_handles_that_cannot_be_had_are_refused_and_that_is_said)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr native;
 	unsigned capable = 77;
 
+	vs_real.cuDeviceGetAttribute = no_descriptors;
 	start(_i);
 	ck_ok(vs_real.cuMemAlloc_v2(&native, 4096));
-	ck_ok(vs_query_ipc_handle(&handle, native));
-	ck_assert_int_ne(vs_query_ipc_handle(&handle, 64), CUDA_SUCCESS);
-	ck_assert(!vs_query_ipc_refused());
+	ck_ok(vs_ipc_get(&handle, native));
+	ck_assert_int_ne(vs_ipc_get(&handle, 64), CUDA_SUCCESS);
+	ck_assert(!vs_ipc_refused());
 	ck_assert(!fixture_ledger().ipc_refused);
-	ck_cu(vs_query_ipc_handle(&handle, base), CUDA_ERROR_INVALID_VALUE);
-	ck_assert(vs_query_ipc_refused());
+	ck_cu(vs_ipc_get(&handle, base), CUDA_ERROR_INVALID_VALUE);
+	ck_assert(vs_ipc_refused());
 	ck_assert(fixture_ledger().ipc_refused);
 	ck_ok(vs_query_attribute(&capable,
 			CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
@@ -309,7 +321,8 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, what_lies_in_the_same_segment_stays_too);
 	tcase_add_test(tc, a_dma_buf_waits_for_a_running_operation);
 	tcase_add_loop_test(tc,
-		ipc_handles_of_our_memory_are_refused_and_that_is_said, 0, 2);
+		ipc_handles_that_cannot_be_had_are_refused_and_that_is_said,
+		0, 2);
 }
 
 int main(void)

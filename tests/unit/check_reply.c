@@ -143,7 +143,7 @@ START_TEST(troubles_are_said_on_one_line_each)
 	ck_assert(has_line("unhooked-name=cuNew"));
 	ck_assert(has_line("holds=operation,asleep"));
 	ck_assert(has_line("last-error=busy: two?lines?"));
-	ck_assert_ptr_nonnull(strstr(output, "VSLEEP_TAG="));
+	ck_assert_ptr_nonnull(strstr(output, "VSLEEP_IPC="));
 	assert_one_message();
 }
 END_TEST

@@ -183,6 +183,7 @@ START_TEST(what_could_not_be_freed_is_still_counted)
 	CUarray array;
 
 	fixture_start("w", "");
+	ck_assert_int_eq(vs_tag_push("", NULL), VS_OK);
 	ck_ok(cuMemAllocAsync(&base, 5000, NULL));
 	ck_ok(cuArrayCreate_v2(&array, &flat));
 	sim_fail("cuMemFreeAsync", 1, CUDA_ERROR_INVALID_CONTEXT);

@@ -38,6 +38,11 @@ void sim_fail(const char *name, unsigned nth, int code)
 	FIND(sim_fail)(name, nth, code);
 }
 
+void sim_fail_from(const char *name, unsigned nth, int code)
+{
+	FIND(sim_fail_from)(name, nth, code);
+}
+
 void sim_fail_clear(void)
 {
 	FIND(sim_fail_clear)();

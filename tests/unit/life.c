@@ -3,6 +3,7 @@
 
 #include "life.h"
 #include "life_bytes.h"
+#include "life_turns.h"
 #include "sim.h"
 
 #include "backup/host_pool.h"
@@ -85,6 +86,7 @@ static void look_at_blocks(void)
 		if (resident)
 			life_look_at_bytes(&blocks[i]);
 	}
+	life_turns();
 }
 
 static void look_at_segments(void)
@@ -479,6 +481,7 @@ void life_end(void)
 	int i;
 
 	step = "end";
+	life_turns_end();
 	vs_vmm_retry();
 	for (i = 0; i < 2; i++) {
 		make_current(contexts[i]);

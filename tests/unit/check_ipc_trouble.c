@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owners of borrowed memory that do not answer, lie, or free it. */
+#include <config.h>
+
+#include "ipc_fixture.h"
+
+#include "memory/detach.h"
+
+#include <string.h>
+
+/* At one address, but each for itself. */
+START_TEST(two_contexts_have_one_mapping)
+{
+	struct vs_detached *gone;
+	CUcontext second;
+	CUdeviceptr at;
+
+	ipc_start();
+	second = fixture_new_context(0);
+	fixture_current(fixture_context);
+	at = ipc_opened(&ipc_handle);
+	fixture_current(second);
+	ck_assert_uint_eq(ipc_opened(&ipc_handle), at);
+	fixture_current(fixture_context);
+	gone = vs_detach_take(fixture_context, 0);
+	ck_assert_ptr_nonnull(gone);
+	vs_ipc_drop_context(fixture_context);
+	vs_detach_restore(gone);
+	ipc_same(at, ipc_base, LARGE);
+	fixture_current(second);
+	ipc_closed(at);
+	ck_assert_uint_eq(vs_ipc_bytes(false), 0);
+	ck_assert_uint_eq(ipc_lent(), 0);
+	fixture_assert_sound();
+}
+END_TEST
+
+/* One that is stopped is not waited for, message by message. */
+START_TEST(an_owner_that_does_not_answer_is_asked_once)
+{
+	CUdeviceptr at;
+
+	ipc_start();
+	at = ipc_opened(&ipc_handle);
+	ipc_mute = true;
+	ipc_asked = 0;
+	ck_assert_uint_eq(ipc_unmap_all(), 0);
+	ck_assert(vs_ipc_sleeps(ALL));
+	ck_assert_int_eq(ipc_asked, 1);
+	ck_cu(vs_ipc_open(&at, &ipc_handle, 1), CUDA_ERROR_NOT_READY);
+	ck_assert_int_eq(ipc_asked, 1);
+	ipc_mute = false;
+	ck_assert_uint_eq(ipc_lent(), 0);
+}
+END_TEST
+
+/* An answer about another place than the handle is of is not believed. */
+START_TEST(an_answer_that_makes_no_sense_maps_nothing)
+{
+	CUdeviceptr at;
+
+	ipc_start();
+	for (ipc_nonsense = 1; ipc_nonsense <= 4; ipc_nonsense++) {
+		ck_cu(vs_ipc_open(&at, &ipc_handle, 1), CUDA_ERROR_MAP_FAILED);
+		ck_assert_uint_eq(ipc_lent(), 0);
+		ck_assert_uint_eq(vs_ipc_bytes(false), 0);
+	}
+	ipc_nonsense = 0;
+	at = ipc_opened(&ipc_handle);
+	ipc_same(at, ipc_base, LARGE);
+	ipc_closed(at);
+	fixture_assert_sound();
+}
+END_TEST
+
+/* It may be had where it was opened, and is no reason not to wake. */
+START_TEST(what_its_owner_has_freed_is_kept_while_it_is_there)
+{
+	CUdeviceptr at, bt, other;
+	CUipcMemHandle second;
+	struct vs_why why;
+	char bytes[4096];
+
+	ipc_start();
+	other = fixture_alloc("default", LARGE);
+	second = ipc_handle_of(other);
+	at = ipc_opened(&ipc_handle);
+	bt = ipc_opened(&second);
+	memcpy(bytes, (void *)(uintptr_t)ipc_base, sizeof(bytes));
+	fixture_free(ipc_base);
+	ck_assert_uint_ge(ipc_unmap_all(), LARGE);
+	ck_assert(!memcmp((void *)(uintptr_t)at, bytes, sizeof(bytes)));
+	ck_assert(vs_ipc_sleeps(ALL));
+	fixture_free(other);
+	ck_assert_int_eq(vs_ipc_wake(ALL, &why), VS_OK);
+	ck_assert(!vs_ipc_sleeps(ALL));
+	ipc_closed(at);
+	ipc_closed(bt);
+	ck_assert_uint_eq(vs_ipc_bytes(false), 0);
+	fixture_assert_sound();
+}
+END_TEST
+
+static void fill(TCase *tc)
+{
+	tcase_add_test(tc, two_contexts_have_one_mapping);
+	tcase_add_test(tc, an_owner_that_does_not_answer_is_asked_once);
+	tcase_add_test(tc, an_answer_that_makes_no_sense_maps_nothing);
+	tcase_add_test(tc,
+		       what_its_owner_has_freed_is_kept_while_it_is_there);
+}
+
+int main(void)
+{
+	return fixture_main("ipc trouble", fill);
+}
