@@ -138,7 +138,8 @@ sanitized() {
 	step "configure $1" configured "$1" CC=gcc --enable-debug \
 		CFLAGS="-O1 -g $2" &&
 		step "build $1 early" make -C "$out/$1/src" CFLAGS='-O1 -g' \
-			base/driver.lo intercept/dlsym.lo &&
+			base/driver.lo intercept/deepbind.lo \
+			intercept/dlsym.lo &&
 		step "build $1" make -C "$out/$1" -j"$jobs"
 }
 

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "intercept/dlsym.h"
+#include "intercept/deepbind.h"
 #include "intercept/resolve.h"
 #include "base/driver.h"
 
@@ -44,6 +45,7 @@ static void *real_address(void)
 
 void *vs_dlsym_target(void *handle, const char *name)
 {
+	vs_deepbind_look();
 	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT ||
 	    !vs_resolve_like_driver(name))
 		return real_address();

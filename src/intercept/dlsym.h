@@ -4,7 +4,7 @@
  *
  * What RTLD_DEFAULT and RTLD_NEXT mean depends on who calls, so these, and
  * all names that are not the driver's, leave by a tail jump to the real
- * function.
+ * function.  So does dlopen, intercept/deepbind.h.
  */
 #ifndef VS_INTERCEPT_DLSYM_H
 #define VS_INTERCEPT_DLSYM_H

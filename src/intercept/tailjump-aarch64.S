@@ -28,12 +28,38 @@ dlsym:
 	.cfi_endproc
 	.size	dlsym, . - dlsym
 
+/* void *dlopen(const char *path, int flags): the flags are looked at. */
+	.globl	dlopen
+	.type	dlopen, %function
+	.p2align 4
+dlopen:
+	.cfi_startproc
+	hint	#34
+	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset 29, -32
+	.cfi_offset 30, -24
+	mov	x29, sp
+	stp	x0, x1, [sp, #16]
+	mov	w0, w1
+	bl	vs_dlopen_target
+	mov	x16, x0
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_restore 30
+	.cfi_restore 29
+	.cfi_def_cfa_offset 0
+	br	x16
+	.cfi_endproc
+	.size	dlopen, . - dlopen
+
 /* One stub of 64 bytes for each of vs_driver_slots: count, then go on.  x9
  * to x11 and x16 hold no argument. */
 	.globl	vs_tailjump_slots
 	.hidden	vs_tailjump_slots
 	.hidden	vs_driver_slots
 	.hidden	vs_dlsym_target
+	.hidden	vs_dlopen_target
 	.type	vs_tailjump_slots, %function
 	.p2align 6
 vs_tailjump_slots:

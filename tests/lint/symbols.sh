@@ -8,7 +8,7 @@ library=${1:-${LIBVSLEEP:-}}
 [ -f "$library" ] || { fail "'$library' is not a file"; finish; }
 
 {
-	printf '%s\n' dlsym exit quick_exit __cxa_thread_atexit_impl
+	printf '%s\n' dlsym dlopen exit quick_exit __cxa_thread_atexit_impl
 	grep -oE 'X\([a-z_]+, vs_action_' "$root/src/base/action.h" |
 		sed 's/X(\(.*\),.*/\1/'
 	hook_rows | awk '{ print $2 }'

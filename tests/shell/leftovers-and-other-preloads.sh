@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What killed processes left, and a file for a number that another process has
 # now, are in nobody's way.  Another preloaded library that wraps the same
-# functions works beside this one, before it and after it.
+# functions works beside this one, before it and after it; so does an allocator,
+# where jemalloc is installed (JEMALLOC names another file).
 
 # shellcheck source=lib.sh
 . "${0%/*}/lib.sh"
@@ -60,6 +61,23 @@ for order in "$WORK/stacked.so:$LIBVSLEEP" "$LIBVSLEEP:$WORK/stacked.so"; do
 	within "a sleep by signal" is q state asleep
 	kill -s USR2 "${PID[q]}"
 	within "a wake by signal" is q state awake
+	leave q
+	equal "what it says" '' "$(<"$WORK/q.err")"
+done
+
+jemalloc=${JEMALLOC:-$(ldconfig -p 2>/dev/null |
+	sed -n 's/.*libjemalloc\.so\.2.* => //p' | head -n 1)}
+if [[ -z $jemalloc ]]; then
+	echo "not tried: no jemalloc"
+	exit 0
+fi
+for order in "$jemalloc:$LIBVSLEEP" "$LIBVSLEEP:$jemalloc"; do
+	talk_plain q LD_PRELOAD="$order" "$BUILDDIR/puppet"
+	ready q
+	for n in {1..50}; do
+		ask q "alloc a$n $((n * 7000))"
+	done
+	works q
 	leave q
 	equal "what it says" '' "$(<"$WORK/q.err")"
 done
