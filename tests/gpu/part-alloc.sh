@@ -52,6 +52,52 @@ pairs() {
 	done
 }
 
+# Paired as launches are: a row for each pool, way and size.
+stream() {
+	local n key word runs=()
+	for ((n = 0; n < ${STREAM_PAIRS:-7}; n++)); do
+		if ((n % 2)); then
+			run_mode stream-plain stream
+			PLAIN=$FIGURES
+			run_mode -p stream-preloaded stream
+			OURS=$FIGURES
+		else
+			run_mode -p stream-preloaded stream
+			OURS=$FIGURES
+			run_mode stream-plain stream
+			PLAIN=$FIGURES
+		fi
+		runs+=("$PLAIN"$'\t'"$OURS")
+	done
+	for key in {default,keeping}-{same,cross}-{4KiB,1MiB,64MiB}; do
+		word=${key//-/, }
+		stream_row "$key" "stream-ordered, $word" "${runs[@]}"
+	done
+}
+
+# stream_row KEY WHAT PLAIN<tab>OURS...: medians, and that of the ratios
+stream_row() {
+	local key=$1 what=$2 run plain ours ratio problem=''
+	local plains=() all_ours=() ratios=()
+	shift 2
+	for run; do
+		plain=$(value "$key-us" "${run%%$'\t'*}")
+		ours=$(value "$key-us" "${run#*$'\t'}")
+		[[ -n $plain && -n $ours ]] || continue
+		plains+=("$plain") all_ours+=("$ours")
+		ratios+=("$(calc "$ours / $plain")")
+	done
+	if ((!${#ratios[@]})); then
+		row "$what" - - - "FAILED: no figures"
+		return
+	fi
+	ratio=$(median "${ratios[@]}")
+	holds "$ratio <= 1" || problem="over 1.0 times native"
+	row "$what" "$(median "${plains[@]}") us" \
+		"$(median "${all_ours[@]}") us" "$ratio" \
+		"$(verdict "$problem")"
+}
+
 usable() {
 	local plain ours problem=''
 	both usable
@@ -100,5 +146,6 @@ launches() {
 header what plain preloaded "ratio or difference" verdict
 small
 pairs
+stream
 usable
 launches

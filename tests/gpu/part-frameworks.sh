@@ -17,6 +17,7 @@ run_programs \
 	"loader-spawn python3 $HERE/programs/loader.py spawn" \
 	"ranks --tree python3 $ranks $HERE/programs/ranks.py" \
 	"generate python3 $HERE/programs/generate.py" \
+	"share --tree python3 $HERE/programs/share.py" \
 	"jax $tenth python3 $HERE/programs/with_jax.py" \
 	"jax-grows $grows python3 $HERE/programs/with_jax.py" \
 	"loader-fork python3 $HERE/programs/loader.py fork" \

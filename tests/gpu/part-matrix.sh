@@ -11,7 +11,7 @@ programs=(
 )
 for program in loop-static driver-link loop-shared driver-dlopen loop-ptds \
 	driver-getproc cublas cufft nvrtc thrust cooperative callbacks \
-	zerocopy texture forks; do
+	zerocopy texture forks graphs_all lifecycle walk roam; do
 	programs+=("$program $BIN/$program")
 done
 run_programs "${programs[@]}"

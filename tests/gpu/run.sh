@@ -3,8 +3,8 @@
 # The GPU check: unmodified programs, plain and under vsleep, on a real GPU.
 
 here=$(cd "$(dirname "$0")" && pwd)
-parts=(matrix frameworks devices big drain contend alloc speed exit life tools
-	api queries discard endure)
+parts=(ways matrix frameworks allocators server devices big drain contend alloc
+	speed exit life tools api queries beside discard endure)
 lib=$here/../../src/.libs/libvsleep.so
 ctl=$here/../../tools/vsleepctl
 bin=''
@@ -13,8 +13,11 @@ usage() {
 	cat <<END
 usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
 
+  ways     what of each way of allocating sleeps: the coverage table
   matrix   C, C++ and PyTorch: plain, preloaded and with cycles from outside
   frameworks  the same for programs that use Python's frameworks
+  allocators  frameworks with the other allocators that they have
+  server   a server of someone else's making answers as before
   devices  the same for programs that use two devices, or the second
   big      32 GiB asleep and back, by vsleepctl and by signals
   drain    a sleep while a kernel, a queue, a copy or a capture is under way
@@ -26,6 +29,7 @@ usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
   tools    what the operator is told: doctor, bytes by cause, GPUs and names
   api      the example of the C API
   queries  answers about pointers, error codes, captures
+  beside   with the sanitizer, a profile, other preloads, other namespaces
   discard  what was dropped comes back as zeros
   endure   sixty cycles leave nothing behind
   all      all of these
@@ -33,8 +37,8 @@ usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
 Each part takes at most 8 minutes.  Details go to \$OUT (default: a new folder).
 --bin DIR keeps the compiled programs there; NVCC names the compiler, and
 VSLEEP_HOST_LIMIT (100G) bounds the host memory for backups.  ONLY="NAME..."
-leaves the other programs of the first three parts out, JOBS (5) is how many of
-them run at once.
+leaves the other programs of the first four parts and devices out, JOBS (5) is
+how many of them run at once.  SERVER is a folder that server/build.sh filled.
 END
 }
 
@@ -145,4 +149,8 @@ keep_details "$names"
 echo
 echo "details in $OUT"
 echo "$passed passed, $failed failed, $skipped skipped"
+if [[ " $* " == *" ways "* && -s $OUT/coverage.md ]]; then
+	echo
+	cat "$OUT/coverage.md"
+fi
 [[ $failed -eq 0 ]]

@@ -4,6 +4,9 @@
  *
  *   alloc small       device memory that 20 000 blocks of 4 KiB take
  *   alloc pairs       median time of cudaMalloc and cudaFree, three sizes
+ *   alloc stream      the same of cudaMallocAsync and cudaFreeAsync, in one
+ *                     stream and from one to another, from pools that keep
+ *                     and that do not
  *   alloc usable      how much can be had in steps of 64 MiB
  *   alloc launches    time of one empty kernel's launch, over LAUNCHES
  */
@@ -60,6 +63,59 @@ static void pairs(void)
 	printf("256MiB-us=%.2f\n", pair(256 * MIB, 200));
 }
 
+/* Hundreds at a time, as one is shorter than the clock is good for. */
+static double stream_pair(size_t size, cudaStream_t from, cudaStream_t to)
+{
+	std::vector<double> took;
+	void *p;
+
+	for (int turn = -3; turn < 60; turn++) {
+		double start = prog_now();
+
+		for (int i = 0; i < 200; i++) {
+			CK(cudaMallocAsync(&p, size, from));
+			CK(cudaFreeAsync(p, to));
+		}
+		if (turn >= 0)
+			took.push_back((prog_now() - start) / 200);
+		CK(cudaDeviceSynchronize());
+	}
+	std::sort(took.begin(), took.end());
+	return took[took.size() / 2] * 1e6;
+}
+
+static void stream_pairs(const char *pool, cudaStream_t a, cudaStream_t b)
+{
+	static const struct {
+		const char *name;
+		size_t size;
+	} sizes[] = {
+		{ "4KiB", 4096 }, { "1MiB", MIB }, { "64MiB", 64 * MIB },
+	};
+
+	for (const auto &s : sizes) {
+		printf("%s-same-%s-us=%.3f\n", pool, s.name,
+		       stream_pair(s.size, a, a));
+		printf("%s-cross-%s-us=%.3f\n", pool, s.name,
+		       stream_pair(s.size, a, b));
+	}
+}
+
+static void stream(void)
+{
+	unsigned long long most = ~0ull;
+	cudaStream_t a, b;
+	cudaMemPool_t pool;
+
+	CK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+	CK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+	CK(cudaDeviceGetDefaultMemPool(&pool, 0));
+	stream_pairs("default", a, b);
+	CK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold,
+				   &most));
+	stream_pairs("keeping", a, b);
+}
+
 static void usable(void)
 {
 	size_t steps = 0;
@@ -105,6 +161,7 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{ "small", small },
 		{ "pairs", pairs },
+		{ "stream", stream },
 		{ "usable", usable },
 		{ "launches", launches },
 	};
@@ -120,6 +177,6 @@ int main(int argc, char **argv)
 		mode.run();
 		return 0;
 	}
-	fprintf(stderr, "usage: alloc small|pairs|usable|launches\n");
+	fprintf(stderr, "usage: alloc small|pairs|stream|usable|launches\n");
 	return 2;
 }

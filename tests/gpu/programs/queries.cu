@@ -2,18 +2,19 @@
 /*
  * queries - every answer about device memory, in a form that can be compared.
  *
- * Addresses are printed relative to the block's base, ids only as "set".  Three
+ * Addresses are printed relative to the block's base, ids as "set" and by which
+ * of them are equal.  Memory of every kind, and pointers that are none.  Three
  * times, as phase before, asleep and after: at once ($PROGRESS then reads
  * "ready"), after a first line on stdin ("asked") and after a second.  Then
- * error codes of wrong requests, and what an allocation or a free does to a
- * capture.  Lines read "GROUP PHASE ...".
+ * what transports ask for, error codes of wrong requests, what an allocation or
+ * a free does to a capture, and places for answers that are NULL.  Lines
+ * read "GROUP PHASE ...".
  */
-#include "rt.cuh"
+#include "captures.cuh"
 
 #include <cuda.h>
-#include <thread>
 
-enum kind { NUMBER, ADDRESS, CONTEXT, ID, COVERS, EXTENT };
+enum kind { NUMBER, ADDRESS, CONTEXT, ID, COVERS, EXTENT, POOL };
 
 static const struct attribute {
 	CUpointer_attribute which;
@@ -40,7 +41,7 @@ static const struct attribute {
 	{ CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, "rdma", NUMBER,
 	  false },
 	{ CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "access-flags", NUMBER, false },
-	{ CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, "mempool", NUMBER, false },
+	{ CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, "mempool", POOL, false },
 	{ CU_POINTER_ATTRIBUTE_MAPPING_SIZE, "mapping-size", EXTENT, false },
 	{ CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, "mapping-base", COVERS,
 	  false },
@@ -56,6 +57,8 @@ struct block {
 };
 
 static const char *phase;
+static CUmemoryPool pools[2];	/* the device's, one of our own */
+static __device__ unsigned global_words[4096];
 
 static void print_value(const struct attribute *a, const struct block *b,
 			CUdeviceptr at, unsigned long long value)
@@ -76,6 +79,12 @@ static void print_value(const struct attribute *a, const struct block *b,
 		break;
 	case ID:
 		printf("%s\n", value ? "set" : "0");
+		break;
+	case POOL:
+		printf("%s\n", !value ? "0" :
+		       value == (unsigned long long)pools[0] ? "the device's" :
+		       value == (unsigned long long)pools[1] ? "our own" :
+		       "another");
 		break;
 	case COVERS:
 		printf("%s\n", value && value <= at ? "at or below" : "no");
@@ -158,11 +167,44 @@ static void print_runtime(const struct block *b, CUdeviceptr at,
 	cudaGetLastError();
 }
 
-static void print_all(const char *name, const struct block *blocks, size_t n)
+static unsigned long long id_of(CUdeviceptr at)
+{
+	unsigned long long id = 0;
+
+	cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
+	return id;
+}
+
+/* The values differ from run to run; which are equal does not. */
+static void print_ids(const struct block *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned long long id = id_of(all[i].base);
+		const char *like = "";
+
+		for (size_t k = 0; k < i && id; k++)
+			if (id == id_of(all[k].base))
+				like = all[k].name;
+		printf("ids %s %s %s, as at its end: %d, as that of: %s\n",
+		       phase, all[i].name, id ? "set" : "0",
+		       id == id_of(all[i].base + all[i].size - 1), like);
+	}
+}
+
+static void print_info(void)
+{
+	size_t left = 0, all = 0;
+	int rc = cuMemGetInfo(&left, &all);
+
+	printf("info %s code %d total %zu free %s\n", phase, rc, all,
+	       left && left < all ? "less" : "odd");
+}
+
+static void print_all(const char *name, const struct block *all, size_t n)
 {
 	phase = name;
 	for (size_t i = 0; i < n; i++) {
-		const struct block *b = &blocks[i];
+		const struct block *b = &all[i];
 		const struct {
 			const char *name;
 			size_t at;
@@ -179,6 +221,8 @@ static void print_all(const char *name, const struct block *blocks, size_t n)
 			print_runtime(b, b->base + place.at, place.name);
 		}
 	}
+	print_ids(all, n);
+	print_info();
 }
 
 static void say(const char *what, long code)
@@ -241,107 +285,6 @@ static void print_errors(void)
 	print_id_after_reuse();
 }
 
-static __global__ void one_more(unsigned *p)
-{
-	*p += 1;
-}
-
-enum op { ALLOCATE, FREE, CHURN };
-
-static int operate(enum op op, size_t size, void *victim)
-{
-	void *p = NULL;
-	int failed = 0;
-
-	if (op == FREE)
-		return cudaFree(victim);
-	if (op == ALLOCATE)
-		return cudaMalloc(&p, size);
-	for (int i = 0; i < 100; i++) {
-		failed += cudaMalloc(&p, size) != cudaSuccess;
-		failed += cudaFree(p) != cudaSuccess;
-		p = NULL;
-	}
-	return failed;
-}
-
-static unsigned replay(cudaGraph_t graph, cudaStream_t stream, unsigned *count)
-{
-	cudaGraphExec_t exec;
-	unsigned value = 0;
-
-	if (cudaGraphInstantiate(&exec, graph, 0))
-		return 1000;
-	CK(cudaGraphLaunch(exec, stream));
-	CK(cudaStreamSynchronize(stream));
-	CK(cudaMemcpy(&value, count, sizeof(value), cudaMemcpyDeviceToHost));
-	CK(cudaGraphExecDestroy(exec));
-	return value;
-}
-
-static void print_cell(cudaStreamCaptureMode mode, bool other, enum op op,
-		       size_t size)
-{
-	static const char *const modes[] = { "global", "thread-local",
-					     "relaxed" };
-	static const char *const ops[] = { "malloc", "free", "churn" };
-	cudaStreamCaptureMode left = cudaStreamCaptureModeRelaxed;
-	cudaStream_t stream;
-	cudaGraph_t graph = NULL;
-	unsigned *count;
-	void *victim;
-	int rc = -1, first, second, end;
-
-	CK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-	CK(cudaMalloc((void **)&count, sizeof(*count)));
-	CK(cudaMalloc(&victim, size));
-	CK(cudaMemset(count, 0, sizeof(*count)));
-	CK(cudaDeviceSynchronize());
-	CK(cudaStreamBeginCapture(stream, mode));
-	one_more<<<1, 1, 0, stream>>>(count);
-	first = cudaGetLastError();
-	if (other)
-		std::thread([&] { rc = operate(op, size, victim); }).join();
-	else
-		rc = operate(op, size, victim);
-	cudaGetLastError();
-	one_more<<<1, 1, 0, stream>>>(count);
-	second = cudaGetLastError();
-	end = cudaStreamEndCapture(stream, &graph);
-	cudaGetLastError();
-	CK(cudaThreadExchangeStreamCaptureMode(&left));
-	printf("capture after %s, %s thread, %s %zu: %d; launches %d %d, "
-	       "end %d, count %u, thread's mode %d\n",
-	       modes[mode], other ? "other" : "same", ops[op], size, rc, first,
-	       second, end, end || !graph ? 0 : replay(graph, stream, count),
-	       left);
-	CK(cudaThreadExchangeStreamCaptureMode(&left));
-	if (graph)
-		cudaGraphDestroy(graph);
-	cudaGetLastError();
-	CK(cudaStreamDestroy(stream));
-	CK(cudaFree(count));
-	if (op != FREE || rc)
-		CK(cudaFree(victim));
-}
-
-static void print_captures(void)
-{
-	unsigned *p;
-
-	/* loads the kernel, which a capture could forbid */
-	CK(cudaMalloc((void **)&p, sizeof(*p)));
-	one_more<<<1, 1>>>(p);
-	CK(cudaDeviceSynchronize());
-	CK(cudaFree(p));
-	for (int mode = 0; mode < 3; mode++)
-		for (int other = 0; other < 2; other++)
-			for (int op = 0; op < 3; op++)
-				for (size_t size : { MIB, 32 * MIB })
-					print_cell((cudaStreamCaptureMode)mode,
-						   other, (enum op)op, size);
-}
-
 static void await_line(const char *mark)
 {
 	char c = 0;
@@ -353,28 +296,184 @@ static void await_line(const char *mark)
 			exit(9);
 }
 
-int main(void)
+/* What a transport does with memory that it means to register.  Each has a
+ * block of its own, since such memory may not sleep from then on. */
+static void print_transport(void)
 {
-	struct block blocks[] = {
-		{ "1B", 0, 1 },
-		{ "10MiB+3", 0, 10 * MIB + 3 },
-		{ "3GiB", 0, 3 * GIB },
-		{ "pitched", 0, 0 },
-		{ "pinned", 0, 5 * MIB },
-	};
+	CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens = {};
+	unsigned on = 1, got = 7;
+	CUipcMemHandle handle;
+	CUdeviceptr p;
+	int fd = -1, rc;
+
+	CK(cudaMalloc((void **)&p, 8 * MIB));
+	rc = cuMemGetHandleForAddressRange(&fd, p, 8 * MIB,
+		CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	printf("transport dma-buf code %d %s\n", rc, fd >= 0 ? "set" : "none");
+	if (fd >= 0)
+		close(fd);
+	printf("transport dma-buf of a part code %d\n",
+	       cuMemGetHandleForAddressRange(&fd, p + 100, 4096,
+			CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	CK(cudaMalloc((void **)&p, 8 * MIB));
+	rc = cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, p);
+	printf("transport tokens code %d %s\n", rc, tokens.p2pToken ? "set" :
+	       "0");
+	CK(cudaMalloc((void **)&p, 8 * MIB));
+	rc = cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p);
+	printf("transport sync-memops code %d", rc);
+	rc = cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+				   p + 4096);
+	printf(" then code %d value %u\n", rc, got);
+	CK(cudaMalloc((void **)&p, 8 * MIB));
+	printf("transport ipc handle code %d\n", cuIpcGetMemHandle(&handle, p));
+	printf("transport ipc handle inside code %d\n",
+	       cuIpcGetMemHandle(&handle, p + 4096));
+}
+
+/* Last, since nothing says that a driver survives them. */
+static void print_nulls(CUdeviceptr p)
+{
+	CUpointer_attribute which = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+	unsigned long long value = 0;
+	void *out = &value;
+	size_t some;
+
+	printf("nulls range %d\n", cuMemGetAddressRange(NULL, NULL, p));
+	printf("nulls attribute %d\n", cuPointerGetAttribute(NULL, which, p));
+	printf("nulls no attributes %d\n",
+	       cuPointerGetAttributes(0, &which, &out, p));
+	fflush(stdout);
+	printf("nulls free memory %d\n", cuMemGetInfo(NULL, &some));
+	printf("nulls all memory %d\n", cuMemGetInfo(&some, NULL));
+	fflush(stdout);
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size)
+{
+	CUmemAccessDesc access = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+				   CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUdeviceptr p;
+
+	CK((cudaError_t)cuMemAddressReserve(&p, size, 0, 0, 0));
+	CK((cudaError_t)cuMemMap(p, size, 0, handle, 0));
+	CK((cudaError_t)cuMemSetAccess(p, size, &access, 1));
+	return p;
+}
+
+static CUmemGenericAllocationHandle create(size_t size, int types)
+{
+	CUmemAllocationProp props = {};
+	CUmemGenericAllocationHandle handle;
+
+	props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	props.requestedHandleTypes = (CUmemAllocationHandleType)types;
+	CK((cudaError_t)cuMemCreate(&handle, size, &props, 0));
+	return handle;
+}
+
+static void make_mapped(struct block *own, struct block *alias,
+			struct block *imported)
+{
+	CUmemGenericAllocationHandle handle = create(own->size, 0), other;
+	int type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, fd;
+
+	own->base = map(handle, own->size);
+	alias->base = map(handle, alias->size);
+	handle = create(imported->size, type);
+	CK((cudaError_t)cuMemExportToShareableHandle(&fd, handle,
+		(CUmemAllocationHandleType)type, 0));
+	CK((cudaError_t)cuMemImportFromShareableHandle(&other,
+		(void *)(intptr_t)fd, (CUmemAllocationHandleType)type));
+	close(fd);
+	imported->base = map(other, imported->size);
+}
+
+static void make_pools(struct block *first, struct block *second)
+{
+	CUmemPoolProps props = {};
+
+	props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	CK((cudaError_t)cuDeviceGetDefaultMemPool(&pools[0], 0));
+	CK((cudaError_t)cuMemPoolCreate(&pools[1], &props));
+	CK(cudaMallocAsync((void **)&first->base, first->size, 0));
+	CK(cudaMallocFromPoolAsync((void **)&second->base, second->size,
+				   pools[1], 0));
+	CK(cudaDeviceSynchronize());
+}
+
+static void make_host(struct block *pinned, struct block *registered)
+{
+	void *p;
+
+	CK(cudaMallocHost((void **)&pinned->base, pinned->size));
+	if (posix_memalign(&p, 4096, registered->size))
+		exit(4);
+	CK(cudaHostRegister(p, registered->size, cudaHostRegisterDefault));
+	registered->base = (CUdeviceptr)p;
+}
+
+enum {
+	BYTE, SMALL, LARGE, PITCHED, POOLED, OWN_POOL, MANAGED, MAPPED, ALIAS,
+	IMPORTED, PINNED, REGISTERED, GLOBAL, FREED_SMALL, FREED_LARGE, FOREIGN,
+	NONSENSE, BLOCKS
+};
+
+static struct block blocks[BLOCKS] = {
+	{ "1B", 0, 1 },
+	{ "10MiB+3", 0, 10 * MIB + 3 },
+	{ "3GiB", 0, 3 * GIB },
+	{ "pitched", 0, 0 },
+	{ "pool", 0, 3 * MIB },
+	{ "own-pool", 0, 70000 },
+	{ "managed", 0, 6 * MIB },
+	{ "mapped", 0, 32 * MIB },
+	{ "alias", 0, 32 * MIB },
+	{ "imported", 0, 4 * MIB },
+	{ "pinned", 0, 5 * MIB },
+	{ "registered", 0, 3 * MIB },
+	{ "global", 0, sizeof(global_words) },
+	{ "freed-small", 0, 4096 },
+	{ "freed-large", 0, 64 * MIB },
+	{ "foreign", 0, 65536 },
+	{ "nonsense", 0x1234, 4096 },
+};
+
+static void make_all(void)
+{
+	static char foreign[65536];
 	size_t pitch;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = BYTE; i <= LARGE; i++)
 		CK(cudaMalloc((void **)&blocks[i].base, blocks[i].size));
-	CK(cudaMallocPitch((void **)&blocks[3].base, &pitch, 1000, 777));
-	blocks[3].size = pitch * 777;
-	CK(cudaMallocHost((void **)&blocks[4].base, blocks[4].size));
-	print_all("before", blocks, 5);
+	CK(cudaMallocPitch((void **)&blocks[PITCHED].base, &pitch, 1000, 777));
+	blocks[PITCHED].size = pitch * 777;
+	make_pools(&blocks[POOLED], &blocks[OWN_POOL]);
+	CK(cudaMallocManaged((void **)&blocks[MANAGED].base,
+			     blocks[MANAGED].size));
+	make_mapped(&blocks[MAPPED], &blocks[ALIAS], &blocks[IMPORTED]);
+	make_host(&blocks[PINNED], &blocks[REGISTERED]);
+	CK(cudaGetSymbolAddress((void **)&blocks[GLOBAL].base, global_words));
+	blocks[FOREIGN].base = (CUdeviceptr)foreign;
+	for (int i = FREED_SMALL; i <= FREED_LARGE; i++)
+		CK(cudaMalloc((void **)&blocks[i].base, blocks[i].size));
+	for (int i = FREED_SMALL; i <= FREED_LARGE; i++)
+		CK(cudaFree((void *)blocks[i].base));
+}
+
+int main(void)
+{
+	make_all();
+	print_all("before", blocks, BLOCKS);
 	await_line("ready");
-	print_all("asleep", blocks, 5);
+	print_all("asleep", blocks, BLOCKS);
 	await_line("asked");
-	print_all("after", blocks, 5);
+	print_all("after", blocks, BLOCKS);
+	print_transport();
 	print_errors();
 	print_captures();
+	print_nulls(blocks[SMALL].base);
 	return 0;
 }

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """CuPy: its default pool, elementwise work, products, a kernel from source.
 
-Small whole numbers, so that every sum is exact in any order.
+Small whole numbers, so that every sum is exact in any order.  With POOL=async
+the pool is the driver's.
 """
+
+import os
 
 import prog
 
@@ -33,6 +36,8 @@ extern "C" __global__ void spin(unsigned long long ns)
 
 
 def main():
+    if os.environ.get("POOL") == "async":
+        cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
     module = cupy.RawModule(code=SOURCE)
     blend = module.get_function("blend")
     spin = module.get_function("spin")
