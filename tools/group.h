@@ -17,6 +17,8 @@ struct member {
 	bool answered;		/* the answer is whole */
 	bool failed;		/* connection.outcome and .why say how */
 	bool borrows, lends;	/* memory, by CUDA IPC */
+	bool joined;		/* for that alone, nobody has chosen it */
+	bool related;		/* to one that was chosen */
 	bool spared;		/* not done, or undone, because of another */
 	double asked;		/* when it got its request */
 	double heard;		/* when it last said something */

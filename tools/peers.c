@@ -42,7 +42,7 @@ static void add(struct group *group, pid_t with, pid_t pid)
 		return;
 	fprintf(stderr, "vsleepctl: process %d shares memory with process %d "
 		"and goes with it\n", (int)connection.pid, (int)with);
-	group_add(group, &connection);
+	group_add(group, &connection)->joined = true;
 }
 
 /* One side may have answered before the other came in. */
@@ -87,6 +87,42 @@ bool peers_look(struct group *group, bool add)
 	for (i = 0; i < count; i++)
 		join(group, i, add);
 	return group->count > count;
+}
+
+/* True when one became related by an answer of another. */
+static bool spread(struct group *group)
+{
+	struct member *m, *other;
+	bool owner, more = false;
+	const char *line;
+	int i, k, index;
+	pid_t pid;
+
+	for (i = 0; i < group->count; i++) {
+		m = &group->members[i];
+		for (k = 0; m->answered &&
+		     (line = answer_nth(m->answer, "ipc-peer", k)); k++) {
+			if (!parse_line(line, &pid, &owner))
+				continue;
+			index = find(group, m->connection.pid, pid);
+			if (index < 0)
+				continue;
+			other = &group->members[index];
+			more |= m->related != other->related;
+			m->related = other->related |= m->related;
+		}
+	}
+	return more;
+}
+
+void peers_relate(struct group *group)
+{
+	int i;
+
+	for (i = 0; i < group->count; i++)
+		group->members[i].related = !group->members[i].joined;
+	while (spread(group))
+		;
 }
 
 void peers_join(struct group *group)

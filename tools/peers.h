@@ -20,6 +20,10 @@ void peers_join(struct group *group);
  * and true when somebody came in. */
 bool peers_look(struct group *group, bool add);
 
+/* Tell by the last answers who shares memory with one that was chosen, or with
+ * one that does; who was chosen is related to itself. */
+void peers_relate(struct group *group);
+
 /* Ask all for @request in that order.  @part is what those are asked for first
  * who both borrow and lend; @lenders_first: they go before the others.  Else
  * nobody is asked after one that did not do as it was told. */

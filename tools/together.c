@@ -250,6 +250,28 @@ static bool found_more(struct group *group, const struct together *together)
 	return together->part && peers_look(group, !together->alone);
 }
 
+/* Who came along, and has closed what it shared before it slept, would not be
+ * woken with the others: it is woken now. */
+static void dismiss(struct group *group, const struct together *together)
+{
+	struct request *requests = calloc(group->count, sizeof(*requests));
+	struct member *m;
+	int i;
+
+	peers_relate(group);
+	for (i = 0; requests && i < group->count; i++) {
+		m = &group->members[i];
+		if (!m->related && member_reachable(m) && m->answered &&
+		    together->undo(m->before, m->answer, &requests[i]))
+			m->request = &requests[i];
+	}
+	group_ask(group, PATIENCE_MS);
+	for (i = group->count - 1; i >= 0; i--)
+		if (!group->members[i].related)
+			group_remove(group, i);
+	free(requests);
+}
+
 /* Once: all of them or none. */
 static enum step attempt(struct group *group, const struct together *together)
 {
@@ -280,6 +302,8 @@ static enum step attempt(struct group *group, const struct together *together)
 	step = judge(group);
 	if (step != GO_ON)
 		undo(group, together);
+	else if (together->part)
+		dismiss(group, together);
 	return step;
 }
 
