@@ -89,3 +89,13 @@ void *trials_shared(unsigned long size)
 		exit(99);
 	return shared;
 }
+
+bool trials_missed(const char *name, unsigned long missed,
+		   unsigned long calls)
+{
+	if (missed <= 2 + calls / 4)
+		return false;
+	fprintf(stderr, "%lu of %lu calls of %s were never reached\n", missed,
+		calls, name);
+	return true;
+}

@@ -26,6 +26,12 @@ int trials_end(void);
 /* @body, which shall return, in a process of its own: true if it does. */
 bool trials_once(void (*body)(void));
 
+/* One life is not quite like the other: what is done already when it is asked
+ * for takes fewer calls.  True, and said, if that does not explain that
+ * @missed of the faults at @calls calls were never reached. */
+bool trials_missed(const char *name, unsigned long missed,
+		   unsigned long calls);
+
 /* Memory that the processes share; it begins as zeros. */
 void *trials_shared(unsigned long size);
 
