@@ -187,24 +187,26 @@ asan_shell() {
 }
 
 # A preloaded library comes before the sanitizer in the order of libraries.
+# Of the faults that are tried elsewhere every fourth is enough.
 part_asan() {
-	export ASAN_OPTIONS=verify_asan_link_order=0
+	export ASAN_OPTIONS=verify_asan_link_order=0 TRIALS_EVERY=4
 	sanitized asan "-fsanitize=address,undefined \
 		-fno-sanitize-recover=undefined -fno-omit-frame-pointer" &&
 		suite "check asan sim" "$out/asan/tests/sim" "$patient" check &&
 		suite "check asan" "$out/asan/tests" "$patient" check-am \
 			TESTS="$(tests_of asan UNIT) $(asan_shell)"
-	unset ASAN_OPTIONS
+	unset ASAN_OPTIONS TRIALS_EVERY
 }
 
-# Without hundreds of short lives that have few threads each.  At the end of
-# each case of a test it would wait a second for other threads.
+# Without faults, hundreds of short lives that have few threads each.  At the
+# end of each case of a test it would wait a second for other threads.
 part_tsan() {
 	local unit
 	export TSAN_OPTIONS=atexit_sleep_ms=20
 	sanitized tsan -fsanitize=thread &&
 		unit=$(tests_of tsan UNIT check_failures \
-			check_faults_system) &&
+			check_faults_system check_foreign_faults \
+			check_pool_memory) &&
 		suite "check tsan" "$out/tsan/tests" "$patient" check-am \
 			check_PROGRAMS="$unit" TESTS="$unit"
 	unset TSAN_OPTIONS

@@ -148,13 +148,11 @@ static int try_all(void)
 		faults = faults_of(tried);
 		for (t.nth = 1; t.nth <= faults; t.nth++) {
 			t.lasting = false;
-			trials_begin(&t, live_with);
-			once++;
+			once += trials_begin(&t, live_with);
 		}
 		for (t.nth = 1; t.nth <= faults; t.nth *= 2) {
 			t.lasting = true;
-			trials_begin(&t, live_with);
-			lasting++;
+			lasting += trials_begin(&t, live_with);
 		}
 		printf("%-36s %4lu faults\n", t.name, faults);
 	}

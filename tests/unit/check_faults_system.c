@@ -110,11 +110,11 @@ static void try_call(int kind, int call, unsigned long tried[2])
 	for (; *code; code++) {
 		t.code = *code;
 		t.lasting = false;
-		for (t.nth = 1; t.nth <= count; t.nth++, tried[0]++)
-			trials_begin(&t, try_one);
+		for (t.nth = 1; t.nth <= count; t.nth++)
+			tried[0] += trials_begin(&t, try_one);
 		t.lasting = true;
-		for (t.nth = 1; t.nth <= count; t.nth *= 2, tried[1]++)
-			trials_begin(&t, try_one);
+		for (t.nth = 1; t.nth <= count; t.nth *= 2)
+			tried[1] += trials_begin(&t, try_one);
 	}
 	printf("%-16s %4lu calls\n", t.name, count);
 }

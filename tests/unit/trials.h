@@ -16,8 +16,9 @@ struct trial {
 	bool lasting;		/* and all later ones */
 };
 
-/* Begin one; @body ends its process, with status 0 if all was well. */
-void trials_begin(const struct trial *trial,
+/* Begin one; @body ends its process, with status 0 if all was well.  With
+ * TRIALS_EVERY=N only every Nth is begun; how many were, 0 or 1. */
+int trials_begin(const struct trial *trial,
 		  void (*body)(const struct trial *trial));
 
 /* Wait for all: how many did not end well. */
