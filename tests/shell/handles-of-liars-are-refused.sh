@@ -7,10 +7,6 @@
 . "${0%/*}/lib.sh"
 
 command -v python3 >/dev/null || skip "no python3"
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
 
 lender a
 lender b

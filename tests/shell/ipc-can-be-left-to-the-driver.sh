@@ -7,11 +7,6 @@
 # shellcheck source=lib.sh
 . "${0%/*}/lib.sh"
 
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
-
 talk_plain plain "$BUILDDIR/lender"
 ready plain
 ask plain "alloc p $((3 * M))"
@@ -66,12 +61,7 @@ ask plain "open less $(asked handle r "handle less") 8" "error 1*"
 ask plain "open more $(asked handle r "handle more") 8" "error 1*"
 ask plain "close low"
 ask plain "close high"
-ask r "free all"
-sleeps r
-wakes r
-tell r leave
-end r
-clean r
+leave r
 ask plain "free all"
 tell plain leave
 end plain

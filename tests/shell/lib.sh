@@ -126,6 +126,11 @@ puppet() {
 	talk "$@" "$BUILDDIR/puppet"
 	ready "$1"
 }
+# lender NAME [VAR=VALUE...]: one that shares memory with others
+lender() {
+	talk "$@" "$BUILDDIR/lender"
+	ready "$1"
+}
 ready() {
 	answer "$1"
 	equal "the start of $1" "ok ready" "$ANSWER"

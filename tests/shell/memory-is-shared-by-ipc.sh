@@ -10,12 +10,6 @@
 
 export VSLEEP_SIM_SHARE=$WORK/share
 
-# lender NAME [VAR=VALUE...]
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
-
 lender a
 lender b
 bare_b=$(device b)
@@ -117,10 +111,5 @@ ask b "fill big 3"
 ask a "check big 3" "ok bad=0"
 ask b "close big"
 for name in b a; do
-	ask $name "free all"
-	sleeps $name
-	wakes $name
-	tell $name leave
-	end $name
-	clean $name
+	leave $name
 done

@@ -9,11 +9,6 @@
 
 export VSLEEP_SIM_SHARE=$WORK/share
 
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
-
 lender a
 lender b
 ask a "alloc big $((24 * M))"
@@ -88,10 +83,5 @@ for block in big small; do
 	ask b "close $block"
 done
 for name in b a; do
-	ask $name "free all"
-	sleeps $name
-	wakes $name
-	tell $name leave
-	end $name
-	clean $name
+	leave $name
 done

@@ -9,10 +9,6 @@
 
 export VSLEEP_SIM_SHARE=$WORK/share
 
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
 cycles() {
 	local i name verb
 	for ((i = 0; i < 10; i++)); do
@@ -59,10 +55,5 @@ wait $cycles
 at_least "rounds" 2 $rounds
 for name in a b; do
 	equal "what $name says" '' "$(<"$WORK/$name.err")"
-	ask $name "free all"
-	sleeps $name
-	wakes $name
-	tell $name leave
-	end $name
-	clean $name
+	leave $name
 done

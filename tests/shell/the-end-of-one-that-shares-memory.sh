@@ -9,10 +9,6 @@
 
 export VSLEEP_SIM_SHARE=$WORK/share
 
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
 sleeps_whole() {
 	"$VSLEEPCTL" sleep --alone "${PID[$1]}" >"$WORK/whole.text" 2>&1
 }

@@ -9,10 +9,6 @@
 
 export VSLEEP_SIM_SHARE=$WORK/share
 
-lender() {
-	talk "$@" "$BUILDDIR/lender"
-	ready "$1"
-}
 shared() { sed -n 's/.*shares memory with.*/yes/p' <<<"$ERR" | sort -u; }
 
 lender a
@@ -102,12 +98,7 @@ status b
 expect state awake
 wakes a
 for name in a b c; do
-	ask $name "free all"
-	sleeps $name
-	wakes $name
-	tell $name leave
-	end $name
-	clean $name
+	leave $name
 done
 
 # all or none: the owner fails when the borrower has unmapped already
@@ -143,12 +134,7 @@ answer b
 matches "after the work" "ok*" "$ANSWER"
 within "a to know" is a ipc-peer ''
 for name in a b; do
-	ask $name "free all"
-	sleeps $name
-	wakes $name
-	tell $name leave
-	end $name
-	clean $name
+	leave $name
 done
 
 # so it is where each lends to all, and one of them fails late
