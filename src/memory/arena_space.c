@@ -8,6 +8,8 @@
 
 #define BINS 40			/* by the power of two below the span */
 #define TRIES 16		/* blocks looked at in the request's own bin */
+#define LARGE ((size_t)1 << 20)	/* bytes; what is larger begins on a page, */
+#define PAGE ((CUdeviceptr)64 << 10)	/* from which it can be exported */
 
 struct vs_arena_part {
 	struct vs_block *first;		/* by address */
@@ -47,6 +49,17 @@ static void bin_remove(struct vs_arena_part *part, struct vs_block *block)
 		part->filled &= ~((uint64_t)1 << bin);
 }
 
+/* What has to stay free before it, bytes. */
+static size_t padding(const struct vs_block *block, size_t span)
+{
+	return span > LARGE ? -block->base & (PAGE - 1) : 0;
+}
+
+static bool fits(const struct vs_block *block, size_t span)
+{
+	return block->span >= span + padding(block, span);
+}
+
 static struct vs_block *bin_find(struct vs_arena_part *part, size_t span)
 {
 	int bin = bin_of(span), tries = TRIES;
@@ -54,12 +67,14 @@ static struct vs_block *bin_find(struct vs_arena_part *part, size_t span)
 	uint64_t larger;
 
 	for (block = part->bins[bin]; block && tries--; block = block->bin_next)
-		if (block->span >= span)
+		if (fits(block, span))
 			return block;
-	larger = part->filled >> bin >> 1;
-	if (!larger)
-		return NULL;
-	return part->bins[bin + 1 + __builtin_ctzll(larger)];
+	for (larger = part->filled >> bin >> 1; larger; larger &= larger - 1) {
+		block = part->bins[bin + 1 + __builtin_ctzll(larger)];
+		if (fits(block, span))
+			return block;
+	}
+	return NULL;
 }
 
 static void link_after(struct vs_arena_part *part, struct vs_block *prev,
@@ -202,6 +217,24 @@ static void add_free(struct vs_segment *s, struct vs_block *block)
 	bin_add(s->part, block);
 }
 
+/* What is left of @block, which is in no bin, without @before bytes, which are
+ * free space; NULL for lack of host memory, and @block is in a bin again. */
+static struct vs_block *cut_front(struct vs_segment *s, struct vs_block *block,
+				  size_t before)
+{
+	bool cut;
+
+	if (!before)
+		return block;
+	cut = split(s, block, before);
+	bin_add(s->part, block);
+	if (!cut)
+		return NULL;
+	block = block->next;
+	bin_remove(s->part, block);
+	return block;
+}
+
 bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 			 bool *no_memory)
 {
@@ -213,7 +246,8 @@ bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 	if (!block)
 		return false;
 	bin_remove(s->part, block);
-	if (split(s, block, span)) {
+	block = cut_front(s, block, padding(block, span));
+	if (block && split(s, block, span)) {
 		block->size = size;
 		block->sync_memops = false;
 		block->id = vs_segment_new_id();
@@ -221,7 +255,8 @@ bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 	}
 	if (!added) {
 		/* Back into one piece: a chunk's free space is not in two. */
-		add_free(s, block);
+		if (block)
+			add_free(s, block);
 		*no_memory = true;
 		return false;
 	}
@@ -306,19 +341,12 @@ bool vs_arena_space_carve(struct vs_segment *s, const struct vs_chunk *chunk)
 {
 	CUdeviceptr base = s->base + chunk->offset;
 	struct vs_block *block = free_at(s, base);
-	size_t before = base - block->base;
-	struct vs_block *middle = block;
+	struct vs_block *middle;
 
 	bin_remove(s->part, block);
-	if (before) {
-		if (!split(s, block, before)) {
-			bin_add(s->part, block);
-			return false;
-		}
-		bin_add(s->part, block);
-		middle = block->next;
-		bin_remove(s->part, middle);
-	}
+	middle = cut_front(s, block, base - block->base);
+	if (!middle)
+		return false;
 	if (!split(s, middle, chunk->size)) {
 		/* Back into one piece: nothing has changed. */
 		add_free(s, middle);
