@@ -12,10 +12,11 @@
 
 #define NOBODYS ((CUdeviceptr)8)
 
-/* What the driver maps plain allocations in, bytes; and up to which size they
- * share such a page. */
+/* What the driver maps plain allocations in, bytes, and up to which size they
+ * share such a page; and what it maps its pools in. */
 #define MAPPING_PAGE ((CUdeviceptr)2 << 20)
 #define MAPPING_SHARED ((size_t)1 << 20)
+#define MAPPING_POOL ((CUdeviceptr)32 << 20)
 
 /* What the program may know of the allocation around an address. */
 struct view {
@@ -148,11 +149,24 @@ static CUmemAccess_flags access_flags(const struct view *view)
 	return flags;
 }
 
-/* A large allocation has pages to itself, as far as anybody knows. */
-static CUdeviceptr mapping_base(const struct view *view)
+/* As of the driver's own memory: a large allocation has pages to itself, one
+ * from a pool lies across mappings of one size. */
+static CUdeviceptr mapping_base(const struct view *view, CUdeviceptr address)
 {
+	if (view->pool)
+		return address & ~(MAPPING_POOL - 1);
 	return view->size > MAPPING_SHARED ? view->base :
 	       view->base & ~(MAPPING_PAGE - 1);
+}
+
+static size_t mapping_size(const struct view *view, CUdeviceptr address)
+{
+	CUdeviceptr low = mapping_base(view, address);
+
+	if (view->pool)
+		return MAPPING_POOL;
+	return (view->base + view->size - low + MAPPING_PAGE - 1) &
+	       ~(MAPPING_PAGE - 1);
 }
 
 /* What is said in 32 bits; false: it is not. */
@@ -192,7 +206,6 @@ static bool narrow(CUpointer_attribute attribute, const struct view *view,
 static CUresult answer(void *data, CUpointer_attribute attribute,
 		       CUdeviceptr address, const struct view *view)
 {
-	CUdeviceptr low = mapping_base(view);
 	unsigned int value;
 
 	switch (attribute) {
@@ -221,11 +234,10 @@ static CUresult answer(void *data, CUpointer_attribute attribute,
 		*(CUmemoryPool *)data = view->pool;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		*(CUdeviceptr *)data = low;
+		*(CUdeviceptr *)data = mapping_base(view, address);
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*(size_t *)data = (view->base + view->size - low +
-				   MAPPING_PAGE - 1) & ~(MAPPING_PAGE - 1);
+		*(size_t *)data = mapping_size(view, address);
 		break;
 	default:
 		if (!narrow(attribute, view, &value))
@@ -306,18 +318,32 @@ bool vs_query_has_tokens(unsigned int count,
 	return false;
 }
 
+/* The driver takes an address that it does not know for one of the host. */
+static CUresult ask_all(unsigned int count, CUpointer_attribute *attributes,
+			void **data, CUdeviceptr address, CUdeviceptr asked)
+{
+	CUresult rc = vs_real.cuPointerGetAttributes(count, attributes, data,
+						     asked);
+	unsigned int i;
+
+	for (i = 0; !rc && asked != address && i < count; i++)
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			*(CUdeviceptr *)data[i] = address;
+	return rc;
+}
+
 /* In this form what does not apply to the memory is NULL, not an error. */
 CUresult vs_query_attributes(unsigned int count,
 			     CUpointer_attribute *attributes, void **data,
 			     CUdeviceptr address)
 {
+	CUdeviceptr asked = address;
 	struct view view;
 	CUresult rc = CUDA_SUCCESS;
 	unsigned int i;
 
-	if (!count || !attributes || !data || !look(&address, &view))
-		return vs_real.cuPointerGetAttributes(count, attributes, data,
-						      address);
+	if (!count || !attributes || !data || !look(&asked, &view))
+		return ask_all(count, attributes, data, address, asked);
 	for (i = 0; !rc && i < count; i++)
 		if (!data[i])
 			rc = CUDA_ERROR_INVALID_VALUE;
