@@ -3,7 +3,6 @@
 
 #include "intercept/hooks.h"
 #include "memory/allocator.h"
-#include "memory/capture.h"
 #include "memory/managed.h"
 #include "memory/pool.h"
 #include "memory/pool_stream.h"
@@ -19,20 +18,13 @@ static CUresult watched(CUresult rc)
 	return rc;
 }
 
-static bool captured(CUstream stream, bool per_thread)
-{
-	struct vs_pool_key key;
-
-	return vs_capture_any() && !vs_pool_key(stream, per_thread, &key) &&
-	       vs_pool_captured(&key);
-}
-
 /* Count what the driver has just given out; what a graph has got is counted
  * with the memory of graphs. */
 static CUresult given(CUresult rc, const CUdeviceptr *address,
 		      const struct vs_pool_ask *ask)
 {
-	if (!rc && vs_gate_mine() && !captured(ask->stream, ask->per_thread))
+	if (!rc && vs_gate_mine() &&
+	    !vs_pool_captured(ask->stream, ask->per_thread))
 		vs_unmanaged_add(VS_UNMANAGED_POOL, *address, ask->size);
 	return rc;
 }

@@ -351,8 +351,8 @@ bool vs_pool_alloc(const struct vs_pool_ask *ask, CUdeviceptr *out,
 	r.want.tag = vs_tag_current();
 	if (!out || !ask->size || ask->size > BEYOND ||
 	    r.want.tag == VS_TAG_NATIVE ||
-	    vs_pool_key(ask->stream, ask->per_thread, &r.key) ||
-	    (vs_capture_any() && vs_pool_captured(&r.key)))
+	    vs_pool_captured(ask->stream, ask->per_thread) ||
+	    vs_pool_key(ask->stream, ask->per_thread, &r.key))
 		return false;
 	r.want.span = vs_pool_class(ask->size, &r.want.size_class);
 	r.want.pool = NULL;
@@ -458,12 +458,13 @@ bool vs_pool_free(CUdeviceptr base, CUstream stream, bool per_thread,
 
 	if (!is_ours(base))
 		return false;
+	*rc = CUDA_ERROR_INVALID_VALUE;
+	if (vs_pool_captured(stream, per_thread))
+		return true;
 	*rc = vs_pool_key(stream, per_thread, &key);
 	if (*rc)
 		return true;
 	*rc = CUDA_ERROR_INVALID_VALUE;
-	if (vs_capture_any() && vs_pool_captured(&key))
-		return true;
 	vs_lock_take(&vs_segment_lock);
 	s = vs_pool_stream_find(&key);
 	if (!s) {

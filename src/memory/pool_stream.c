@@ -35,17 +35,21 @@ static uint64_t thread_number(void)
 	return own_thread;
 }
 
+static CUstream handle_of(CUstream stream, bool per_thread)
+{
+	if (stream)
+		return stream;
+	return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
 CUresult vs_pool_key(CUstream stream, bool per_thread,
 		     struct vs_pool_key *out)
 {
 	CUresult rc = CUDA_SUCCESS;
 
-	out->handle = stream;
+	out->handle = handle_of(stream, per_thread);
 	out->context = NULL;
 	out->thread = 0;
-	if (!stream)
-		out->handle = per_thread ? CU_STREAM_PER_THREAD :
-					   CU_STREAM_LEGACY;
 	if (out->handle == CU_STREAM_PER_THREAD)
 		out->thread = thread_number();
 	if (out->thread || out->handle == CU_STREAM_LEGACY)
@@ -57,11 +61,14 @@ CUresult vs_pool_key(CUstream stream, bool per_thread,
 	return vs_real.cuStreamGetId(out->handle, &out->id);
 }
 
-bool vs_pool_captured(const struct vs_pool_key *key)
+bool vs_pool_captured(CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
-	return vs_real.cuStreamIsCapturing(key->handle, &status) ||
+	if (!vs_capture_any())
+		return false;
+	return vs_real.cuStreamIsCapturing(handle_of(stream, per_thread),
+					   &status) ||
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -214,7 +221,7 @@ struct vs_pool_stream *vs_pool_stream_leave(CUstream stream)
 	until = last_number;
 	vs_lock_drop(&vs_segment_lock);
 	/* Afterwards nobody could record anything in it. */
-	if (pending && !(vs_capture_any() && vs_pool_captured(&s->key)))
+	if (pending && !vs_pool_captured(stream, false))
 		vs_pool_stream_mark(s, until);
 	return s;
 }

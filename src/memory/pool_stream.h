@@ -58,8 +58,9 @@ struct vs_pool_stream {
 /* Of a program's call, without locks; the driver's error. */
 CUresult vs_pool_key(CUstream stream, bool per_thread,
 		     struct vs_pool_key *out);
-/* It is being captured, or cannot be asked. */
-bool vs_pool_captured(const struct vs_pool_key *key);
+/* It is being captured, or cannot be asked; to be known before vs_pool_key, for
+ * the driver ends a capture whose stream is asked for its id. */
+bool vs_pool_captured(CUstream stream, bool per_thread);
 
 /* With the lock held: the stream, or NULL when it is not known yet. */
 struct vs_pool_stream *vs_pool_stream_find(const struct vs_pool_key *key);
