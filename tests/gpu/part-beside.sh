@@ -78,7 +78,7 @@ outside() {
 # A program that sleeps and wakes under the checker.
 checked_cycle() {
 	local name=checked
-	checked -p $name WAYS_MIB=32 "$BIN/ways" plain
+	WAYS_MIB=32 checked -p $name "$BIN/ways" plain
 	within 120 marked $name filled || PROBLEM="it was never ready"
 	[[ -n $PROBLEM ]] || cycle $name --tree
 	tell $name go

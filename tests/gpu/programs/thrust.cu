@@ -49,7 +49,7 @@ static unsigned long long sort_pairs(unsigned *keys, unsigned *sorted,
 
 int main(void)
 {
-	long steps = prog_env("STEPS", 350), ns = prog_env("SPIN_NS", 15000000);
+	long steps = prog_env("STEPS", 200), ns = prog_env("SPIN_NS", 15000000);
 	thrust::device_vector<unsigned> keys(COUNT), sorted(COUNT);
 	thrust::device_vector<unsigned> values(COUNT), moved(COUNT);
 	unsigned *k = thrust::raw_pointer_cast(keys.data());
