@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define POOL_MAPPING ((CUdeviceptr)32 << 20)
+
 SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr *base, size_t *size,
 				  CUdeviceptr p))
 {
@@ -44,9 +46,12 @@ static bool is_host(const struct sim_range *r)
 	return r->kind == SIM_HOST || r->kind == SIM_REGISTERED;
 }
 
-/* The pages around it. */
-static struct sim_span mapping_of(const struct sim_range *r)
+/* The pages around it; those of pools are of one size. */
+static struct sim_span mapping_of(const struct sim_range *r, CUdeviceptr p)
 {
+	if (r->kind == SIM_POOLED)
+		return (struct sim_span){ p & ~(POOL_MAPPING - 1),
+					  POOL_MAPPING };
 	if (r->physical)
 		return (struct sim_span){ r->span.base, r->physical };
 	if (r->block)
@@ -57,7 +62,8 @@ static struct sim_span mapping_of(const struct sim_range *r)
 
 /* On memory mapped by hand the range is what was reserved. */
 static bool range_value(CUpointer_attribute a, const struct sim_range *r,
-			const struct sim_reserve *res, uint64_t *out)
+			const struct sim_reserve *res, CUdeviceptr p,
+			uint64_t *out)
 {
 	const struct sim_span *s = res ? &res->span : r ? &r->span : NULL;
 
@@ -72,10 +78,10 @@ static bool range_value(CUpointer_attribute a, const struct sim_range *r,
 		*out = r != NULL;
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		*out = r ? mapping_of(r).base : 0;
+		*out = r ? mapping_of(r, p).base : 0;
 		return r != NULL;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*out = r ? mapping_of(r).len : 0;
+		*out = r ? mapping_of(r, p).len : 0;
 		return r != NULL;
 	}
 	return false;
@@ -157,7 +163,8 @@ static bool value_of(CUpointer_attribute a, CUdeviceptr p, uint64_t *out)
 	*out = 0;
 	if (!r && !res)
 		return false;
-	return range_value(a, r, res, out) || (r && memory_value(a, r, p, out));
+	return range_value(a, r, res, p, out) ||
+	       (r && memory_value(a, r, p, out));
 }
 
 static void store(void *data, CUpointer_attribute a, uint64_t value)
@@ -186,7 +193,18 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute a,
 	return CUDA_SUCCESS;
 }
 
-/* What is unknown is zero here, and no error. */
+/* What all are of an address that is nobody's: one of the host. */
+static uint64_t value_of_none(CUpointer_attribute a, CUdeviceptr p)
+{
+	if (a == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		return (uint64_t)(int64_t)-2;
+	if (a == CU_POINTER_ATTRIBUTE_HOST_POINTER && !sim_range_at(p) &&
+	    !sim_reserve_at(p, 1))
+		return p;
+	return 0;
+}
+
+/* What does not apply is zero here, and no error. */
 SIM_API(cuPointerGetAttributes, (unsigned int n, CUpointer_attribute *a,
 				 void **data, CUdeviceptr p))
 {
@@ -200,11 +218,8 @@ SIM_API(cuPointerGetAttributes, (unsigned int n, CUpointer_attribute *a,
 		if (!data[i] || !known(a[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < n; i++) {
-		if (!value_of(a[i], p, &value)) {
-			value = 0;
-			if (a[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-				value = (uint64_t)(int64_t)-2;
-		}
+		if (!value_of(a[i], p, &value))
+			value = value_of_none(a[i], p);
 		store(data[i], a[i], value);
 	}
 	return CUDA_SUCCESS;

@@ -103,7 +103,8 @@ SIM_TWINS(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz,
 	  (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
 	  stream_ctx(pt, stream, ctx, green))
 
-/* One body for the queries that only read the stream. */
+/* One body for the queries that only read the stream; that of its id breaks a
+ * capture of it. */
 enum what { ID, FLAGS, PRIORITY, DEVICE };
 
 static CUresult stream_get(bool pt, CUstream stream, enum what what, void *out)
@@ -115,6 +116,7 @@ static CUresult stream_get(bool pt, CUstream stream, enum what what, void *out)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (what) {
 	case ID:
+		SIM_TRY(sim_capture_line(line));
 		*(unsigned long long *)out = line->id;
 		break;
 	case FLAGS:

@@ -141,6 +141,37 @@ static const struct {
 };
 
 /* _i: width, height, element size.  Against the driver's own answer. */
+#define MIXED 20	/* of small and large ones each */
+
+static size_t mixed_size(int i)
+{
+	return i % 2 ? MIB + 1 + 70000 * (size_t)i : 512 + 700 * (size_t)i;
+}
+
+/* Whoever exports memory exports whole pages of the host. */
+START_TEST(large_ones_begin_on_a_page_and_take_no_more_for_it)
+{
+	CUdeviceptr bases[2 * MIXED];
+	size_t used = 0;
+	int i, round;
+
+	fixture_start("default", "");
+	for (i = 0; i < 2 * MIXED; i++)
+		bases[i] = fixture_alloc("w", mixed_size(i));
+	used = sim_used(0);
+	for (round = 0; round < 5; round++)
+		for (i = 1; i < 2 * MIXED; i += 2) {
+			ck_assert_uint_eq(bases[i] % (64 * KIB), 0);
+			fixture_free(bases[i]);
+			bases[i] = fixture_alloc("w", mixed_size(i));
+		}
+	ck_assert_uint_le(sim_used(0), used);
+	for (i = 0; i < 2 * MIXED; i++)
+		fixture_free(bases[i]);
+	fixture_assert_empty();
+}
+END_TEST
+
 START_TEST(the_pitch_and_its_errors_are_the_drivers)
 {
 	const size_t width = pitches[_i].width, height = pitches[_i].height;
@@ -367,6 +398,7 @@ static void fill(TCase *tc)
 	tcase_add_test(tc,
 		the_ledger_counts_what_was_asked_for_and_what_it_takes);
 	tcase_add_test(tc, a_large_one_lies_in_chunks_without_gaps);
+	tcase_add_test(tc, large_ones_begin_on_a_page_and_take_no_more_for_it);
 	tcase_add_loop_test(tc, the_pitch_and_its_errors_are_the_drivers, 0,
 			    COUNT(pitches));
 	tcase_add_test(tc,

@@ -248,6 +248,17 @@ START_TEST(a_buffer_id_is_never_used_twice)
 }
 END_TEST
 
+/* Where several are asked for at once, what is nobody's is the host's. */
+static void assert_host_pointer(CUdeviceptr at)
+{
+	CUpointer_attribute which = CU_POINTER_ATTRIBUTE_HOST_POINTER;
+	uint64_t value = 77;
+	void *out = &value;
+
+	ck_ok(vs_query_attributes(1, &which, &out, at));
+	ck_assert_uint_eq(value, at);
+}
+
 static void assert_unknown(CUdeviceptr at)
 {
 	CUdeviceptr base = 77;
@@ -267,6 +278,7 @@ static void assert_unknown(CUdeviceptr at)
 	ck_assert_uint_eq(value, native);
 	ck_cu(vs_query_attribute(&value, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at),
 	      rc);
+	assert_host_pointer(at);
 }
 
 /* _i: size.  The memory behind it may still be there for the next request. */
