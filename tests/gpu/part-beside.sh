@@ -222,14 +222,25 @@ scope() {
 	note "$1, $2" "$(grep -c . "$WORK/$plain.out") answers" "$found"
 }
 
+scopes() {
+	local plugin
+	for plugin in plugin-linked plugin-lazy plugin-dlsym plugin-runtime; do
+		scope $plugin now
+	done
+	scope plugin-lazy lazy
+	scope plugin-linked apart
+}
+
+# What each of the four starts it ends itself.
+aside() {
+	[[ -z ${ONLY-} || " $ONLY " == *" $1 "* ]] || return 0
+	(trap sweep EXIT && "$1") &
+}
+
 PROBLEM=''
 header what plain preloaded verdict
-trap sweep EXIT
-for plugin in plugin-linked plugin-lazy plugin-dlsym plugin-runtime; do
-	scope $plugin now
-done
-scope plugin-lazy lazy
-scope plugin-linked apart
-other_preloads
-profiler
-memory_checker
+aside scopes
+aside other_preloads
+aside profiler
+aside memory_checker
+wait

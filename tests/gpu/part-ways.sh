@@ -236,6 +236,8 @@ bare "cuMemCreate, located on the host" none vmm-host
 bare "cuMemCreate, exported" kept exported
 bare "cuMemCreate, imported" kept imported --tree
 bare "CUDA IPC, two processes" sleeps ipc --tree
+try "CUDA IPC to one without vsleep, VSLEEP_IPC=native" kept ipc-lent \
+	VSLEEP_IPC=native "$BIN/ways" ipc-lent
 bare "graph memory nodes, not in use" sleeps graph-idle
 bare "graph memory nodes, in use" kept graph-held
 bare "CUDA arrays" kept array

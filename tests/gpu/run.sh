@@ -37,8 +37,9 @@ usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
 Each part takes at most 8 minutes.  Details go to \$OUT (default: a new folder).
 --bin DIR keeps the compiled programs there; NVCC names the compiler, and
 VSLEEP_HOST_LIMIT (100G) bounds the host memory for backups.  ONLY="NAME..."
-leaves the other programs of the first four parts and devices out, JOBS (5) is
-how many of them run at once.  SERVER is a folder that server/build.sh filled.
+leaves the other programs of the first four parts and devices out, and other
+groups of beside; JOBS (5) is how many of them run at once.  SERVER is a folder
+that server/build.sh filled.
 END
 }
 

@@ -78,5 +78,6 @@ done
 all_sleeps ipc --tree
 is_told 5 exported "kept=* exported"
 is_told 5 imported "kept=* exported" --tree
+VSLEEP_IPC=native is_told 5 ipc-lent "unmanaged-native-bytes="
 is_told 5 graph-held "unmanaged-graph-bytes="
 is_told 0 array "unmanaged-array-bytes="

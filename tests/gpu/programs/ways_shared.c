@@ -3,8 +3,9 @@
  * ways_shared - memory that two processes have.
  *
  * The other process is this program once more, `ways --child WHAT FD`; it makes
- * the memory and sends it, and ends when its socket does.  Over that socket it
- * is told a seed and answers how many words of the memory differ from it.
+ * the memory and sends it, or opens what it is sent, and ends when its socket
+ * does.  Over that socket it is told a seed and answers how many words of the
+ * memory differ from it.
  */
 #include "ways.h"
 
@@ -15,7 +16,8 @@
 static int peer = -1;
 static size_t shared_size;
 
-static void begin_child(const char *what)
+/* @bare: without preloads. */
+static void begin_child(const char *what, bool bare)
 {
 	int ends[2];
 	char text[16];
@@ -26,6 +28,8 @@ static void begin_child(const char *what)
 	snprintf(text, sizeof(text), "%d", ends[1]);
 	if (!fork()) {
 		unsetenv("PROGRESS");
+		if (bare)
+			unsetenv("LD_PRELOAD");
 		execl("/proc/self/exe", "ways", "--child", what, text, NULL);
 		_exit(4);
 	}
@@ -127,7 +131,7 @@ static void make_imported(void)
 	int fd;
 
 	ways_props(0);
-	begin_child("export");
+	begin_child("export", false);
 	if (!get(peer, &shared_size, sizeof(shared_size)))
 		exit(4);
 	fd = get_descriptor(peer);
@@ -143,13 +147,26 @@ static void make_ipc(void)
 	CUipcMemHandle handle;
 	CUdeviceptr p;
 
-	begin_child("ipc");
+	begin_child("ipc", false);
 	if (!get(peer, &shared_size, sizeof(shared_size)) ||
 	    !get(peer, &handle, sizeof(handle)))
 		exit(4);
 	CK(cuIpcOpenMemHandle(&p, handle,
 				  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	hold_shared(p);
+}
+
+static void make_lent(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr p;
+
+	begin_child("open", true);
+	CK(cuMemAlloc(&p, ways_bytes));
+	ways_hold(p, ways_bytes);
+	CK(cuIpcGetMemHandle(&handle, p));
+	put(peer, &ways_bytes, sizeof(ways_bytes));
+	put(peer, &handle, sizeof(handle));
 }
 
 /* What the other process sees of what was written here. */
@@ -163,12 +180,29 @@ static uint64_t check_peer(void)
 	return bad;
 }
 
+static void open_lent(int from)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr p;
+
+	if (!get(from, &shared_size, sizeof(shared_size)) ||
+	    !get(from, &handle, sizeof(handle)))
+		exit(4);
+	CK(cuIpcOpenMemHandle(&p, handle,
+				  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	hold_shared(p);
+}
+
 static void child_memory(const char *what, int to)
 {
 	CUdeviceptr p;
 	CUipcMemHandle handle;
 	int fd;
 
+	if (!strcmp(what, "open")) {
+		open_lent(to);
+		return;
+	}
 	if (!strcmp(what, "export")) {
 		shared_size = ways_round(ways_bytes);
 		p = ways_map(0, shared_size,
@@ -208,5 +242,6 @@ const struct way ways_shared[] = {
 	{ "exported", make_exported, NULL, NULL, false },
 	{ "imported", make_imported, NULL, check_peer, false },
 	{ "ipc", make_ipc, NULL, check_peer, false },
+	{ "ipc-lent", make_lent, NULL, check_peer, false },
 	{ NULL, NULL, NULL, NULL, false }
 };
