@@ -447,7 +447,7 @@ static void close_all(void)
 
 int main(void)
 {
-	long step, steps = prog_env("STEPS", 2000);
+	long step, steps = prog_env("STEPS", 40000);
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	state = (uint64_t)prog_env("SEED", 1);
