@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOWHERE (-1)
+#define BLOCK ((size_t)2 << 20)	/* the driver's own unit */
 
 struct vs_managed {
 	CUdeviceptr base;
@@ -25,8 +25,8 @@ struct vs_managed {
 	bool asleep;
 	bool hidden;		/* and nothing of it has to stay */
 	size_t away;		/* asleep: what left the devices */
-	short *where;		/* asleep: the device of each piece, or
-				   NOWHERE; may be NULL */
+	short *where;		/* asleep: the device of each block, or
+				   VS_MANAGED_NOWHERE; may be NULL */
 	struct vs_managed *next;
 };
 
@@ -36,9 +36,23 @@ static struct vs_lock managed_lock = VS_LOCK(VS_RANK_STORE);
 static struct vs_managed *records;	/* by rising serial; under the lock */
 static uint64_t last_serial;		/* likewise */
 
-static size_t piece_count(size_t size)
+/* Blocks are where the driver has them, not from the first byte on. */
+static size_t block_count(const struct vs_managed *m)
 {
-	return (size + vs_managed_piece - 1) / vs_managed_piece;
+	return (m->base % BLOCK + m->size + BLOCK - 1) / BLOCK;
+}
+
+/* What is in the blocks from @first up to @end. */
+static size_t span(const struct vs_managed *m, size_t first, size_t end,
+		   CUdeviceptr *base)
+{
+	CUdeviceptr from = m->base - m->base % BLOCK + first * BLOCK;
+	CUdeviceptr to = from + (end - first) * BLOCK;
+
+	if (to > m->base + m->size)
+		to = m->base + m->size;
+	*base = from < m->base ? m->base : from;
+	return to - *base;
 }
 
 static void put_in(struct vs_managed *m)
@@ -209,44 +223,71 @@ static void report(struct vs_managed_report *out, const struct vs_managed *m,
 	out->kept += kept;
 }
 
-static size_t piece_size(const struct vs_managed *m, size_t index)
+/* What leaves the devices with these blocks, which are still where they are;
+ * a block of which half or more does comes back. */
+static size_t weigh(const struct vs_managed_mover *mover, struct vs_managed *m,
+		    size_t first, size_t end)
 {
-	size_t rest = m->size - index * vs_managed_piece;
+	size_t i, size, part, sum = 0;
+	CUdeviceptr base;
 
-	return rest < vs_managed_piece ? rest : vs_managed_piece;
+	for (i = first; i < end; i++) {
+		size = span(m, i, i + 1, &base);
+		part = vs_managed_move_weigh(mover, base, size,
+					     m->read_mostly);
+		sum += part;
+		if (m->where && part && part * 2 >= size)
+			m->where[i] = (short)vs_managed_move_home(mover,
+					m->context, base, size);
+	}
+	return sum;
+}
+
+static void forget(struct vs_managed *m, size_t first, size_t end)
+{
+	size_t i;
+
+	for (i = first; m->where && i < end; i++)
+		m->where[i] = VS_MANAGED_NOWHERE;
+}
+
+static void move_piece(struct vs_managed_mover *mover, struct vs_managed *m,
+		       size_t first, size_t end, struct vs_why *why)
+{
+	CUdeviceptr base;
+	size_t size = span(m, first, end, &base);
+	size_t leaves = weigh(mover, m, first, end);
+
+	if (leaves && vs_host_pool_check(leaves, NULL))
+		vs_why_set(why, VS_NOHOST, "managed memory: too little host "
+			   "memory for it");
+	else
+		vs_managed_move_out(mover, base, size, m->read_mostly, why);
+	if (why->status) {
+		forget(m, first, end);
+		return;
+	}
+	vs_host_pool_charge((ptrdiff_t)leaves);
+	m->away += leaves;
 }
 
 /* Piece by piece, up to the first that does not go; how many bytes stay. */
 static size_t move_out(struct vs_managed_mover *mover, struct vs_managed *m,
 		       struct vs_why *why)
 {
-	size_t i, size, left, kept = 0, count = piece_count(m->size);
-	CUdevice device;
+	size_t step = vs_managed_piece / BLOCK, count = block_count(m);
+	size_t first, end;
+	CUdeviceptr base;
 
-	m->where = calloc(count, sizeof(*m->where));
-	for (i = 0; i < count && !why->status; i++) {
-		size = piece_size(m, i);
-		left = 0;
-		device = NOWHERE;
-		if (vs_host_pool_check(size, NULL))
-			vs_why_set(why, VS_NOHOST, "managed memory: too "
-				   "little host memory for it");
-		else
-			vs_managed_move_out(mover, m->base +
-					    i * vs_managed_piece, size,
-					    m->read_mostly, &left, &device,
-					    why);
-		vs_host_pool_charge((ptrdiff_t)left);
-		m->away += left;
-		if (m->where)
-			m->where[i] = left * 2 >= size ? (short)device :
-							 NOWHERE;
+	m->where = malloc(count * sizeof(*m->where));
+	forget(m, 0, count);
+	for (first = 0; first < count; first = end) {
+		end = count - first < step ? count : first + step;
+		move_piece(mover, m, first, end, why);
+		if (why->status)
+			return span(m, first, count, &base);
 	}
-	if (why->status)
-		kept = m->size - (i - 1) * vs_managed_piece;
-	for (; m->where && i < count; i++)
-		m->where[i] = NOWHERE;
-	return kept;
+	return 0;
 }
 
 /* What is freed meanwhile has not stayed. */
@@ -287,20 +328,43 @@ void vs_managed_sleep(vs_tag_set tags, struct vs_managed_report *out)
 		vs_managed_mover_end(&mover);
 }
 
+/* From @first on, those that go to the same device, as many as it has room
+ * for; none where it has none. */
+static size_t run_end(const struct vs_managed_mover *mover,
+		      const struct vs_managed *m, size_t first)
+{
+	size_t end = first, count = block_count(m);
+	size_t room = vs_managed_move_room(mover, m->where[first]);
+	CUdeviceptr base;
+
+	while (end < count && m->where[end] == m->where[first] &&
+	       span(m, first, end + 1, &base) <= room)
+		end++;
+	return end;
+}
+
 /* The rest of what does not fit comes when it is used. */
 static uint64_t move_back(struct vs_managed_mover *mover,
 			  const struct vs_managed *m)
 {
-	size_t i, came, sum = 0, late = 0, count = piece_count(m->size);
+	size_t i, end, size, came, sum = 0, late = 0, count = block_count(m);
+	CUdeviceptr base;
 
-	for (i = 0; m->where && i < count; i++) {
-		if (m->where[i] == NOWHERE)
+	for (i = 0; i < count; i = end) {
+		end = i + 1;
+		if (m->where[i] == VS_MANAGED_NOWHERE)
 			continue;
-		if (vs_managed_move_back(mover, m->base + i * vs_managed_piece,
-					 piece_size(m, i), m->where[i], &came))
-			sum += came;
+		end = run_end(mover, m, i);
+		came = 0;
+		size = span(m, i, end > i ? end : i + 1, &base);
+		if (end > i)
+			came = vs_managed_move_back(mover, base, size,
+						    m->where[i],
+						    m->read_mostly);
 		else
-			late += piece_size(m, i);
+			end = i + 1;
+		sum += came;
+		late += size - came;
 	}
 	if (late)
 		vs_log_info("%zu MiB of managed memory at 0x%llx stay on the "
@@ -308,8 +372,37 @@ static uint64_t move_back(struct vs_managed_mover *mover,
 	return sum;
 }
 
-/* Its pieces are ours alone from now on. */
-static void take_pieces(struct vs_managed *m)
+/* What is to come back to a device. */
+static size_t away_from(CUdevice device, vs_tag_set tags)
+{
+	const struct vs_managed *m;
+	CUdeviceptr base;
+	size_t i, sum = 0;
+
+	vs_lock_take(&managed_lock);
+	for (m = records; m; m = m->next) {
+		if (!(tags >> m->tag & 1) || !m->where)
+			continue;
+		for (i = 0; i < block_count(m); i++)
+			if (m->where[i] == device)
+				sum += span(m, i, i + 1, &base);
+	}
+	vs_lock_drop(&managed_lock);
+	return sum;
+}
+
+static void begin_wake(struct vs_managed_mover *mover, vs_tag_set tags)
+{
+	int i;
+
+	vs_managed_mover_begin(mover);
+	for (i = 0; i < mover->count; i++)
+		vs_managed_move_plan(mover, i,
+			away_from(mover->contexts[i]->device, tags));
+}
+
+/* Its blocks are ours alone from now on. */
+static void take_blocks(struct vs_managed *m)
 {
 	struct vs_managed *record;
 
@@ -337,12 +430,12 @@ void vs_managed_wake(vs_tag_set tags, struct vs_managed_report *out)
 
 	*out = (struct vs_managed_report){ .moved = 0 };
 	while (next_one(m.serial, tags, true, &m)) {
-		take_pieces(&m);
+		if (!begun)
+			begin_wake(&mover, tags);
+		begun = true;
+		take_blocks(&m);
 		if (!m.where)
 			continue;
-		if (!begun)
-			vs_managed_mover_begin(&mover);
-		begun = true;
 		out->moved += move_back(&mover, &m);
 		free(m.where);
 	}

@@ -3,9 +3,10 @@
  * managed - memory of cuMemAllocManaged, which the driver moves by itself.
  *
  * A sleep has it moved to the host and a wake has moved back what had left a
- * device.  No call tells which page is where, so the free memory of the
- * devices is read around each piece.  Content and advice stay as they are
- * whatever fails, and whatever is not moved comes when it is used.
+ * device.  No call of the driver tells which page is where; what the host has
+ * is told by its page tables (managed_pages), and the rest counts as on a
+ * device.  Content and advice stay as they are whatever fails, and whatever is
+ * not moved comes when it is used.
  * No driver call is made under its lock (rank STORE).
  */
 #ifndef VS_MEMORY_MANAGED_H
@@ -59,7 +60,7 @@ uint64_t vs_managed_wished(vs_tag_set tags);
 /* Bytes that the sleep of @tags has moved to the host. */
 uint64_t vs_managed_away(vs_tag_set tags);
 
-/* What is moved at a time, bytes; tests make it small. */
+/* What a sleep moves at a time, a multiple of 2 MiB; tests make it small. */
 extern size_t vs_managed_piece;
 
 #endif

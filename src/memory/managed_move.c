@@ -8,46 +8,59 @@
 #include <stdint.h>
 
 #define HOST ((CUdevice)-1)
-#define DRIVER_PAGE ((size_t)2 << 20)	/* the driver takes and gives these */
 #define PARTS 64			/* of a piece whose advice differs */
 
-static bool moves(CUdevice device)
+static bool is(CUdevice device, CUdevice_attribute attribute)
 {
 	int yes = 0;
 
-	return !vs_real.cuDeviceGetAttribute(&yes,
-			CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
-			device) && yes;
+	return !vs_real.cuDeviceGetAttribute(&yes, attribute, device) && yes;
 }
 
-static bool has_device(const struct vs_managed_mover *mover, CUdevice device)
+static bool moves(CUdevice device)
 {
-	int i;
+	return is(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+}
 
-	for (i = 0; i < mover->count; i++)
-		if (mover->contexts[i]->device == device)
-			return true;
-	return false;
+/* Where it does so the host has in its tables what is on the device too. */
+static bool host_reaches(CUdevice device)
+{
+	return is(device,
+		  CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST);
+}
+
+static int find(const struct vs_managed_mover *mover, CUdevice device)
+{
+	int i = mover->count - 1;
+
+	while (i >= 0 && mover->contexts[i]->device != device)
+		i--;
+	return i;
 }
 
 void vs_managed_mover_begin(struct vs_managed_mover *mover)
 {
 	struct vs_context *all[VS_CONTEXT_MAX];
 	int i, count = vs_context_pin_all(all, VS_CONTEXT_MAX);
+	bool told = true;
 
 	mover->count = 0;
 	mover->obstacle = count ? "its device does not move managed memory "
 				  "when asked to" :
 				  "no context is known";
 	for (i = 0; i < count; i++) {
-		if (has_device(mover, all[i]->device) ||
+		if (find(mover, all[i]->device) >= 0 ||
 		    !moves(all[i]->device)) {
 			vs_context_unpin(all[i]);
 			continue;
 		}
 		mover->contexts[mover->count++] = all[i];
 		mover->obstacle = NULL;
+		told = told && !host_reaches(all[i]->device);
 	}
+	mover->pages = (struct vs_managed_pages){ .fd = -1 };
+	if (told)
+		vs_managed_pages_begin(&mover->pages);
 }
 
 void vs_managed_mover_end(struct vs_managed_mover *mover)
@@ -56,19 +69,7 @@ void vs_managed_mover_end(struct vs_managed_mover *mover)
 
 	for (i = 0; i < mover->count; i++)
 		vs_context_unpin(mover->contexts[i]);
-}
-
-static size_t free_bytes(struct vs_context *context)
-{
-	struct vs_context_scope scope;
-	size_t available = 0, total;
-
-	if (vs_context_enter(context, &scope, NULL))
-		return 0;
-	if (vs_real.cuMemGetInfo_v2(&available, &total))
-		available = 0;
-	vs_context_leave(&scope);
-	return available;
+	vs_managed_pages_end(&mover->pages);
 }
 
 /* The second form came with CUDA 12.2, and only it has a location. */
@@ -129,6 +130,20 @@ static size_t part_size(size_t size, size_t part, int i)
 	if (at >= size)
 		return 0;
 	return size - at < part ? size - at : part;
+}
+
+/* Of all of it: a device, or VS_MANAGED_NOWHERE. */
+static CUdevice place(const struct vs_managed_mover *mover,
+		      CUmem_range_attribute which, CUdeviceptr base,
+		      size_t size)
+{
+	CUdevice device;
+
+	if (vs_real.cuMemRangeGetAttribute(&device, sizeof(device), which,
+					   base, size) ||
+	    find(mover, device) < 0)
+		return VS_MANAGED_NOWHERE;
+	return device;
 }
 
 /* All of it. */
@@ -193,35 +208,52 @@ static enum vs_status move_advised(struct vs_context *context,
 	return st;
 }
 
-static void read_free(struct vs_managed_mover *mover, size_t *out)
+size_t vs_managed_move_weigh(const struct vs_managed_mover *mover,
+			     CUdeviceptr base, size_t size, bool read_mostly)
 {
-	int i;
+	size_t absent;
 
-	for (i = 0; i < mover->count; i++)
-		out[i] = free_bytes(mover->contexts[i]);
+	if (!vs_managed_pages_absent(&mover->pages, base, size, &absent))
+		return size;
+	/* The host has kept what a device has a copy of. */
+	if (read_mostly && mostly_read(base, size) &&
+	    place(mover, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, base,
+		  size) != VS_MANAGED_NOWHERE)
+		return size;
+	return absent;
 }
 
-/* Others allocate and free too: never more than there was to move. */
-static size_t clamp(size_t before, size_t after, size_t size)
+CUdevice vs_managed_move_home(const struct vs_managed_mover *mover,
+			      CUcontext context, CUdeviceptr base, size_t size)
 {
-	size_t most = (size + DRIVER_PAGE - 1) / DRIVER_PAGE * DRIVER_PAGE;
-	size_t by = before && after > before ? after - before : 0;
+	struct vs_context *own;
+	CUdevice device;
 
-	return by < most ? by : most;
+	device = place(mover, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
+		       base, size);
+	if (device == VS_MANAGED_NOWHERE)
+		device = place(mover,
+			       CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+			       base, size);
+	if (device != VS_MANAGED_NOWHERE)
+		return device;
+	own = vs_context_pin(context);
+	device = mover->contexts[0]->device;
+	if (own && find(mover, own->device) >= 0)
+		device = own->device;
+	if (own)
+		vs_context_unpin(own);
+	return device;
 }
 
 enum vs_status vs_managed_move_out(struct vs_managed_mover *mover,
 				   CUdeviceptr base, size_t size,
-				   bool read_mostly, size_t *left,
-				   CUdevice *device, struct vs_why *why)
+				   bool read_mostly, struct vs_why *why)
 {
-	size_t before[VS_CONTEXT_MAX], after[VS_CONTEXT_MAX], by;
 	struct vs_context *context = mover->contexts[0];
 	struct vs_context_scope scope;
 	enum vs_status st;
-	int i;
 
-	read_free(mover, before);
 	st = vs_context_enter(context, &scope, why);
 	if (st)
 		return st;
@@ -230,40 +262,53 @@ enum vs_status vs_managed_move_out(struct vs_managed_mover *mover,
 	else
 		st = move(context, base, size, HOST, why);
 	vs_context_leave(&scope);
-	read_free(mover, after);
-	*left = 0;
-	*device = context->device;
-	for (i = 0; i < mover->count; i++) {
-		by = clamp(before[i], after[i], size);
-		if (by <= *left)
-			continue;
-		*left = by;
-		*device = mover->contexts[i]->device;
-	}
 	return st;
 }
 
-bool vs_managed_move_back(struct vs_managed_mover *mover, CUdeviceptr base,
-			  size_t size, CUdevice device, size_t *came)
+void vs_managed_move_plan(struct vs_managed_mover *mover, int index,
+			  size_t away)
 {
-	struct vs_context *context = NULL;
 	struct vs_context_scope scope;
-	size_t before, after;
-	enum vs_status st;
-	int i;
+	size_t available, total;
 
-	for (i = 0; i < mover->count; i++)
-		if (mover->contexts[i]->device == device)
-			context = mover->contexts[i];
-	if (!context)
-		return false;
-	before = free_bytes(context);
-	if (before < (size + DRIVER_PAGE - 1) / DRIVER_PAGE * DRIVER_PAGE ||
-	    vs_context_enter(context, &scope, NULL))
-		return false;
-	st = move(context, base, size, device, NULL);
+	mover->room[index] = 0;
+	if (vs_context_enter(mover->contexts[index], &scope, NULL))
+		return;
+	if (!vs_real.cuMemGetInfo_v2(&available, &total))
+		mover->room[index] = total - available < away ? total :
+				     available + away;
 	vs_context_leave(&scope);
-	after = free_bytes(context);
-	*came = after ? clamp(after, before, size) : 0;
-	return !st;
+}
+
+size_t vs_managed_move_room(const struct vs_managed_mover *mover,
+			    CUdevice device)
+{
+	int index = find(mover, device);
+
+	return index < 0 ? 0 : mover->room[index];
+}
+
+size_t vs_managed_move_back(struct vs_managed_mover *mover, CUdeviceptr base,
+			    size_t size, CUdevice device, bool read_mostly)
+{
+	int index = find(mover, device);
+	struct vs_context_scope scope;
+	size_t came = 0, absent;
+	enum vs_status st;
+
+	mover->room[index] -= size;
+	if (vs_context_enter(mover->contexts[index], &scope, NULL))
+		return 0;
+	st = move(mover->contexts[index], base, size, device, NULL);
+	vs_context_leave(&scope);
+	if (!st)
+		came = size;
+	if (!read_mostly &&
+	    vs_managed_pages_absent(&mover->pages, base, size, &absent))
+		came = absent;
+	/* Somebody has the memory that the driver had kept; what is lacking
+	 * of most of it the host may just have touched. */
+	if (!st && came < size / 2)
+		mover->room[index] = 0;
+	return came;
 }

@@ -41,6 +41,9 @@ void sim_each_call(void (*fn)(const char *name, unsigned long calls,
 
 void sim_limit(int dev, size_t bytes);	/* memory that the device has */
 size_t sim_used(int dev);		/* by this process */
+/* Of it: what the driver keeps for managed memory that is elsewhere, until
+ * anyone needs it. */
+size_t sim_reserved(int dev);
 void sim_ledger_get(struct sim_ledger *out);
 const char *sim_invalid_text(void);	/* one line per invalid call */
 

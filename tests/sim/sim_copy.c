@@ -22,6 +22,12 @@ static void throttle(size_t bytes, uint64_t since)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
+static size_t extent(const struct sim_copy *c, const struct sim_side *s)
+{
+	return (c->depth - 1) * s->slice + (c->height - 1) * s->pitch +
+	       c->width;
+}
+
 static void run_copy(struct sim_op *op, struct sim_line *line)
 {
 	const struct sim_copy *c = &((struct copy *)op)->c;
@@ -35,6 +41,8 @@ static void run_copy(struct sim_op *op, struct sim_line *line)
 					 y * c->dst.pitch),
 				(void *)(c->src.at + z * c->src.slice +
 					 y * c->src.pitch), c->width);
+	sim_managed_used(c->dst.at, extent(c, &c->dst));
+	sim_managed_used(c->src.at, extent(c, &c->src));
 	if (sim_config.copy_mibps)
 		throttle(c->width * c->height * c->depth, start);
 }
@@ -61,8 +69,7 @@ static CUresult check_side(struct sim_ctx *ctx, const struct sim_copy *c,
 			   const struct sim_side *s, bool write,
 			   bool *pageable)
 {
-	size_t n = (c->depth - 1) * s->slice + (c->height - 1) * s->pitch +
-		   c->width;
+	size_t n = extent(c, s);
 
 	if (s->ctx)
 		ctx = s->ctx;

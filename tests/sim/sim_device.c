@@ -112,6 +112,10 @@ SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute,
 	if (attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS &&
 	    sim_managed_still(dev))
 		*value = 0;
+	if (attribute ==
+	    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST &&
+	    (size_t)dev == sim_config.direct)
+		*value = 1;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = dev + 1;
 	return CUDA_SUCCESS;

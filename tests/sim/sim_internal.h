@@ -101,6 +101,7 @@ struct sim_config {
 	size_t copy_mibps;
 	size_t no_vmm;			/* device; SIM_DEVICES: none */
 	size_t still;			/* likewise: moves no managed memory */
+	size_t direct;			/* likewise: the host reaches it */
 	size_t context;		/* device memory that each one takes */
 	size_t queue;		/* entries of a stream's queue, 0 no limit */
 	const char *share;
@@ -136,6 +137,7 @@ struct sim_ctx {
 struct sim_device {
 	size_t limit;
 	size_t used;
+	size_t reserve;		/* of it: kept for managed memory elsewhere */
 	unsigned primary_refs;
 	unsigned primary_flags;
 	struct sim_ctx *primary;
@@ -314,6 +316,8 @@ void sim_share_close(void);
 CUresult sim_take(int dev, size_t bytes);
 void sim_give(int dev, size_t bytes);
 size_t sim_used_by_all(int dev);
+void sim_reserve_put(int dev, size_t bytes);
+bool sim_reserve_take(int dev, size_t bytes);
 
 /* sim_phys.c: the memory file */
 void sim_phys_open(void);
@@ -394,6 +398,8 @@ void sim_mem_reset(void);
 /* sim_managed.c */
 bool sim_managed_still(int dev);
 void sim_managed_drop(struct sim_range *r);
+void sim_managed_used(uintptr_t at, size_t n);
+void sim_managed_used_any(void);
 
 /* sim_host.c */
 void sim_host_drop(struct sim_range *r);

@@ -55,6 +55,7 @@ static void run_kernel(struct sim_op *op, struct sim_line *line)
 		k->fn_grid(l->args, l->dims);
 	else
 		k->fn(l->args);
+	sim_managed_used_any();
 }
 
 /* The buffer of CU_LAUNCH_PARAM_BUFFER_POINTER, NULL without one. */

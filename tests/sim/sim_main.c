@@ -135,6 +135,7 @@ static void read_config(void)
 	sim_config.queue = setting("VSLEEP_SIM_QUEUE", 0);
 	sim_config.no_vmm = setting("VSLEEP_SIM_NO_VMM", SIM_DEVICES);
 	sim_config.still = setting("VSLEEP_SIM_STILL", SIM_DEVICES);
+	sim_config.direct = setting("VSLEEP_SIM_DIRECT", SIM_DEVICES);
 	sim_config.share = getenv("VSLEEP_SIM_SHARE");
 	for (i = 0; i < SIM_DEVICES; i++)
 		if (sim_device[i].limit == 0)
@@ -174,17 +175,28 @@ SIM_EXPORT void sim_limit(int dev, size_t bytes)
 	pthread_mutex_unlock(&sim_lock);
 }
 
-SIM_EXPORT size_t sim_used(int dev)
+static size_t count(int dev, const size_t *of)
 {
-	size_t used = 0;
+	size_t bytes = 0;
 
 	pthread_mutex_lock(&sim_lock);
 	if (dev >= 0 && dev < SIM_DEVICES) {
 		sim_export_settle();
-		used = sim_device[dev].used;
+		sim_used_by_all(dev);
+		bytes = *of;
 	}
 	pthread_mutex_unlock(&sim_lock);
-	return used;
+	return bytes;
+}
+
+SIM_EXPORT size_t sim_used(int dev)
+{
+	return count(dev, &sim_device[dev].used);
+}
+
+SIM_EXPORT size_t sim_reserved(int dev)
+{
+	return count(dev, &sim_device[dev].reserve);
 }
 
 SIM_EXPORT void sim_reset(void)

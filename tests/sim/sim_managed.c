@@ -2,17 +2,24 @@
 /*
  * Managed memory, whose pages are on the host until a prefetch has them on a
  * device: what is merely used stays where it is.  And the profiler's switches.
+ *
+ * The host's page tables have what the host has, as with the driver.  Memory
+ * of a device that a page has left is kept in reserve: it counts as used, and
+ * anyone who needs it gets it.
  */
 #include "sim_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define NOWHERE	CU_DEVICE_INVALID
 
 /* Of a block of SIM_BLOCK bytes. */
 struct page {
-	short dev;		/* whose memory it takes; -1: none */
+	short dev;		/* that it is on; -1: none */
+	unsigned kept;		/* bit per device that it has left */
 	short preferred, prefetched;
 	bool read_mostly;
 	unsigned accessed_by;	/* bit per device */
@@ -47,11 +54,41 @@ static struct sim_moving *moving_of(struct sim_range *r)
 	return r->moving;
 }
 
+static size_t away;	/* pages on a device */
+
 static void leave(struct page *page)
 {
-	if (page->dev >= 0)
-		sim_give(page->dev, SIM_BLOCK);
+	if (page->dev < 0)
+		return;
+	sim_reserve_put(page->dev, SIM_BLOCK);
+	page->kept |= 1u << page->dev;
 	page->dev = -1;
+	away--;
+}
+
+static bool enter(struct page *page, int dev)
+{
+	bool kept = page->kept >> dev & 1;
+
+	page->kept &= ~(1u << dev);
+	if ((!kept || !sim_reserve_take(dev, SIM_BLOCK)) &&
+	    sim_take(dev, SIM_BLOCK))
+		return false;
+	page->dev = (short)dev;
+	away++;
+	return true;
+}
+
+/* Whose blocks of a reserve are gone does not show: the first to ask for one
+ * has what is left. */
+static void drop_page(struct page *page)
+{
+	int dev;
+
+	leave(page);
+	for (dev = 0; dev < SIM_DEVICES; dev++)
+		if (page->kept >> dev & 1 && sim_reserve_take(dev, SIM_BLOCK))
+			sim_give(dev, SIM_BLOCK);
 }
 
 void sim_managed_drop(struct sim_range *r)
@@ -59,9 +96,66 @@ void sim_managed_drop(struct sim_range *r)
 	size_t i;
 
 	for (i = 0; r->moving && i < r->moving->count; i++)
-		leave(&r->moving->pages[i]);
+		drop_page(&r->moving->pages[i]);
 	free(r->moving);
 	r->moving = NULL;
+}
+
+/* The host gets it in its page tables when it touches it again. */
+static void hide(const struct page *page, uintptr_t at)
+{
+	if (!page->read_mostly && (size_t)page->dev != sim_config.direct)
+		madvise((void *)at, SIM_BLOCK, MADV_DONTNEED);
+}
+
+__attribute__((no_sanitize("thread")))
+static void touch(uintptr_t at)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
+
+	for (i = 0; i < SIM_BLOCK; i += page)
+		(void)*(volatile char *)(at + i);
+}
+
+static void hide_used(struct sim_range *r, size_t first, size_t end)
+{
+	struct page *page;
+	size_t i;
+
+	for (i = first; r->moving && i < end && i < r->moving->count; i++) {
+		page = &r->moving->pages[i];
+		if (page->dev >= 0)
+			hide(page, r->span.base + i * SIM_BLOCK);
+	}
+}
+
+/* A device has used this memory, which the simulation does by the host's page
+ * tables. */
+void sim_managed_used(uintptr_t at, size_t n)
+{
+	struct sim_range *r;
+	uintptr_t base;
+
+	pthread_mutex_lock(&sim_lock);
+	r = away && n ? sim_range_at(at) : NULL;
+	if (r && r->kind == SIM_MANAGED) {
+		base = r->span.base;
+		hide_used(r, (at - base) / SIM_BLOCK,
+			  (at + n - 1 - base) / SIM_BLOCK + 1);
+	}
+	pthread_mutex_unlock(&sim_lock);
+}
+
+/* The same where nobody can tell which memory it was. */
+void sim_managed_used_any(void)
+{
+	struct sim_range *r;
+
+	pthread_mutex_lock(&sim_lock);
+	for (r = away ? sim_ranges : NULL; r; r = r->next)
+		if (r->kind == SIM_MANAGED)
+			hide_used(r, 0, SIZE_MAX);
+	pthread_mutex_unlock(&sim_lock);
 }
 
 /* The pages of [p, p + n), first and one after the last. */
@@ -132,20 +226,27 @@ SIM_SAME(cuMemAdvise_v2, (CUdeviceptr p, size_t n, CUmem_advise a,
 			  CUmemLocation where),
 	 advise(p, n, a, device_of(where)))
 
-/* What does not fit stays on the host. */
-static void move_page(struct page *page, int dev)
+/* What does not fit stays on the host; what is mostly read is there too. */
+static void move_page(struct page *page, uintptr_t at, int dev)
 {
 	page->prefetched = (short)dev;
-	if (page->dev == dev || (dev < 0 && page->read_mostly))
+	if (dev < 0 && page->read_mostly)
 		return;
-	leave(page);
-	if (dev >= 0 && sim_take(dev, SIM_BLOCK) == CUDA_SUCCESS)
-		page->dev = (short)dev;
+	if (page->dev != dev) {
+		leave(page);
+		if (dev >= 0 && !enter(page, dev))
+			return;
+	}
+	if (dev < 0)
+		touch(at);
+	else
+		hide(page, at);
 }
 
 static CUresult prefetch(bool pt, CUstream stream, CUdeviceptr p, size_t n,
 			 int dev)
 {
+	uintptr_t at = p & ~(uintptr_t)(SIM_BLOCK - 1);
 	struct page *page, *end;
 	struct sim_line *line;
 	struct sim_op *op;
@@ -159,8 +260,8 @@ static CUresult prefetch(bool pt, CUstream stream, CUdeviceptr p, size_t n,
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!line->capture)
-		for (; page < end; page++)
-			move_page(page, dev);
+		for (; page < end; page++, at += SIM_BLOCK)
+			move_page(page, at, dev);
 	return sim_submit(line, op);
 }
 

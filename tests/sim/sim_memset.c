@@ -25,6 +25,7 @@ static void run_set(struct sim_op *op, struct sim_line *line)
 			((uint16_t *)row)[x] = (uint16_t)s->value;
 		for (x = 0; s->element == 4 && x < s->width; x++)
 			((uint32_t *)row)[x] = s->value;
+		sim_managed_used((uintptr_t)row, s->width * s->element);
 	}
 }
 

@@ -98,41 +98,90 @@ static size_t used_by_others(int dev)
 	return sum;
 }
 
-size_t sim_used_by_all(int dev)
+/* What others have taken of our reserve is gone, as our row says. */
+static void begin(int dev)
 {
-	size_t others = 0;
+	struct sim_device *d = &sim_device[dev];
+	size_t gone;
 
-	if (rows) {
-		lock();
-		others = used_by_others(dev);
-		unlock();
-	}
-	return sim_device[dev].used + others;
+	if (!rows)
+		return;
+	lock();
+	gone = d->reserve - mine->reserve[dev];
+	d->reserve -= gone;
+	d->used -= gone;
 }
 
+static void end(int dev)
+{
+	if (!rows)
+		return;
+	mine->used[dev] = sim_device[dev].used;
+	mine->reserve[dev] = sim_device[dev].reserve;
+	unlock();
+}
+
+/* Up to @bytes, in whole blocks, of what one keeps in reserve. */
+static size_t seize(size_t *used, size_t *reserve, size_t bytes)
+{
+	size_t n = (bytes + SIM_BLOCK - 1) / SIM_BLOCK * SIM_BLOCK;
+
+	if (n > *reserve)
+		n = *reserve;
+	*reserve -= n;
+	*used -= n;
+	return n < bytes ? n : bytes;
+}
+
+/* Between begin and end, as all of it. */
+static void evict(int dev, size_t bytes)
+{
+	struct sim_device *d = &sim_device[dev];
+	size_t i;
+
+	bytes -= seize(&d->used, &d->reserve, bytes);
+	for (i = 0; rows && bytes && i < ROWS; i++)
+		if (rows[i].pid && &rows[i] != mine)
+			bytes -= seize(&rows[i].used[dev],
+				       &rows[i].reserve[dev], bytes);
+}
+
+size_t sim_used_by_all(int dev)
+{
+	size_t used;
+
+	begin(dev);
+	used = sim_device[dev].used;
+	if (rows)
+		used += used_by_others(dev);
+	end(dev);
+	return used;
+}
+
+/* Memory kept in reserve goes to who needs some. */
 CUresult sim_take(int dev, size_t bytes)
 {
 	CUresult rc = CUDA_SUCCESS;
 	struct sim_device *d;
-	size_t used;
+	size_t used, others;
 
 	if (dev < 0)
 		return CUDA_SUCCESS;
 	d = &sim_device[dev];
 	sim_export_settle();
-	used = d->used;
-	if (rows) {
-		lock();
-		used += used_by_others(dev);
+	begin(dev);
+	others = rows ? used_by_others(dev) : 0;
+	used = d->used + others;
+	if (bytes <= d->limit && used > d->limit - bytes) {
+		evict(dev, used - (d->limit - bytes));
+		others = rows ? used_by_others(dev) : 0;
+		used = d->used + others;
 	}
 	if (bytes > d->limit || used > d->limit - bytes)
 		rc = CUDA_ERROR_OUT_OF_MEMORY;
 	else
 		d->used += bytes;
-	if (rows) {
-		mine->used[dev] = d->used;
-		unlock();
-	}
+	end(dev);
 	return rc;
 }
 
@@ -140,10 +189,28 @@ void sim_give(int dev, size_t bytes)
 {
 	if (dev < 0)
 		return;
+	begin(dev);
 	sim_device[dev].used -= bytes;
-	if (rows) {
-		lock();
-		mine->used[dev] = sim_device[dev].used;
-		unlock();
-	}
+	end(dev);
+}
+
+/* Taken bytes go there, */
+void sim_reserve_put(int dev, size_t bytes)
+{
+	begin(dev);
+	sim_device[dev].reserve += bytes;
+	end(dev);
+}
+
+/* and are taken again; false when somebody has got them. */
+bool sim_reserve_take(int dev, size_t bytes)
+{
+	bool there;
+
+	begin(dev);
+	there = sim_device[dev].reserve >= bytes;
+	if (there)
+		sim_device[dev].reserve -= bytes;
+	end(dev);
+	return there;
 }

@@ -15,6 +15,7 @@ struct sim_row {
 	int pid;			/* 0: nobody's */
 	unsigned long long born;	/* tells a reused pid */
 	size_t used[SIM_DEVICES];
+	size_t reserve[SIM_DEVICES];	/* of used: anyone may take it */
 };
 
 /* Start time of a process; 0 when it is dead, though perhaps not reaped. */

@@ -68,6 +68,11 @@ size_t sim_used(int dev)
 	return FIND(sim_used)(dev);
 }
 
+size_t sim_reserved(int dev)
+{
+	return FIND(sim_reserved)(dev);
+}
+
 void sim_ledger_get(struct sim_ledger *out)
 {
 	FIND(sim_ledger_get)(out);
