@@ -143,6 +143,29 @@ void peers_join(struct group *group)
 	}
 }
 
+void peers_among(struct group *group)
+{
+	struct request status;
+	const char *line;
+	bool owner;
+	int i, k, other;
+	pid_t pid;
+
+	request_start(&status, "status");
+	group_ask_all(group, &status, PATIENCE_MS);
+	for (i = 0; i < group->count; i++)
+		for (k = 0; group->members[i].answered &&
+		     (line = answer_nth(group->members[i].answer, "ipc-peer",
+					k)); k++) {
+			if (!parse_line(line, &pid, &owner))
+				continue;
+			other = find(group, group->members[i].connection.pid,
+				     pid);
+			if (other >= 0)
+				note(group, i, other, owner);
+		}
+}
+
 static bool well(const struct member *member)
 {
 	return !member_reachable(member) || member_said(member, "ok") ||

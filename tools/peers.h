@@ -20,6 +20,10 @@ void peers_join(struct group *group);
  * and true when somebody came in. */
 bool peers_look(struct group *group, bool add);
 
+/* Nobody comes in: each member knows whether it borrows from others of the
+ * group and lends to them.  Their answers stay. */
+void peers_among(struct group *group);
+
 /* Tell by the last answers who shares memory with one that was chosen, or with
  * one that does; who was chosen is related to itself. */
 void peers_relate(struct group *group);

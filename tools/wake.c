@@ -6,6 +6,8 @@
 #include "vsleepctl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char help[] =
 	"usage: vsleepctl wake [OPTION...] PID...\n"
@@ -62,6 +64,7 @@ static void sentence(const struct answer *answer)
 struct wake {
 	struct selection selection;
 	struct request request;
+	struct request part;	/* its own memory; runs on no sooner */
 	bool alone;
 };
 
@@ -74,16 +77,118 @@ static bool take_option(int value, void *arg)
 	switch (value) {
 	case OPT_TAGS:
 		wake->alone = true;	/* the others have tags of their own */
-		return request_add(&wake->request, "tags", optarg);
+		return request_add(&wake->request, "tags", optarg) &&
+		       request_add(&wake->part, "tags", optarg);
 	case OPT_WAIT:
 		return parse_wait(optarg, &ms) &&
-		       request_add_number(&wake->request, "wait-ms", ms);
+		       request_add_number(&wake->request, "wait-ms", ms) &&
+		       request_add_number(&wake->part, "wait-ms", ms);
 	case OPT_ALONE:
 		wake->alone = true;
 		return true;
 	default:
 		return request_add(&wake->request, "hold", "no");
 	}
+}
+
+static unsigned long long asleep_bytes(const struct answer *answer,
+				       const char *name)
+{
+	struct words tag;
+	int i;
+
+	for (i = 0; i < answer->tags_count; i++) {
+		answer_tag(answer, i, &tag);
+		if (!strcmp(words_text(&tag, "tag"), name))
+			return words_number(&tag, "evicted-bytes");
+	}
+	return 0;
+}
+
+/* The tags whose memory came back for others of the group, while what it maps
+ * itself did not come; false: none. */
+static bool came_half(const struct member *m, char *list, size_t size)
+{
+	struct words tag;
+	const char *name;
+	size_t len = 0;
+	int i;
+
+	if (!member_reachable(m) || !m->borrows || !m->lends ||
+	    !m->answered || member_said(m, "ok"))
+		return false;
+	for (i = 0; i < m->before->tags_count; i++) {
+		answer_tag(m->before, i, &tag);
+		name = words_text(&tag, "tag");
+		if (words_number(&tag, "evicted-bytes") <=
+		    asleep_bytes(m->answer, name))
+			continue;
+		len += (size_t)snprintf(list + len, size - len, "%s%s",
+					len ? "," : "", name);
+		if (len >= size)
+			return false;
+	}
+	return len > 0;
+}
+
+/* It shall sleep again, as it did. */
+static bool plan_back(const struct member *m, struct request *request)
+{
+	char list[sizeof(request->text) / 2];
+
+	if (!came_half(m, list, sizeof(list)))
+		return false;
+	request_start(request, "sleep");
+	request_add(request, "progress", "yes");
+	if (!strstr(answer_text(m->before, "holds"), "asleep"))
+		request_add(request, "hold", "no");
+	return request_add(request, "tags", list);
+}
+
+static void swap_answers(struct member *m)
+{
+	struct answer *answer = m->before;
+
+	m->before = m->answer;
+	m->answer = answer;
+}
+
+/* Who cannot wake stays as it was.  Its answer is that of the wake. */
+static void take_back(struct group *group)
+{
+	struct request *requests = calloc((unsigned)group->count + 1,
+					  sizeof(*requests));
+	bool *some = calloc((unsigned)group->count + 1, sizeof(*some));
+	struct member *m;
+	int i;
+
+	for (i = 0; requests && some && i < group->count; i++) {
+		m = &group->members[i];
+		some[i] = plan_back(m, &requests[i]);
+		if (!some[i])
+			continue;
+		m->request = &requests[i];
+		swap_answers(m);
+	}
+	group_ask(group, PATIENCE_MS);
+	for (i = 0; requests && some && i < group->count; i++)
+		if (some[i] && group->members[i].answered)
+			swap_answers(&group->members[i]);
+	free(requests);
+	free(some);
+}
+
+/* Nobody comes along: of those that are named who lends to another is there
+ * before it. */
+static void wake_alone(const struct wake *wake, struct group *group)
+{
+	int i;
+
+	peers_among(group);
+	for (i = 0; i < group->count; i++)
+		swap_answers(&group->members[i]);
+	peers_ask(group, &wake->request, &wake->part, true);
+	take_back(group);
 }
 
 static enum outcome act(const struct wake *wake)
@@ -94,17 +199,17 @@ static enum outcome act(const struct wake *wake)
 		{ NULL, NULL }
 	};
 	static const struct style style = { sentence, sums };
-	struct request part = wake->request;
 	struct group group = { .count = 0 };
 	enum outcome outcome = select_find(&wake->selection, false, &group);
 
-	request_add(&part, "own-only", "yes");
-	if (outcome == DONE) {
-		if (!wake->alone)
-			peers_join(&group);
-		peers_ask(&group, &wake->request, &part, true);
-		outcome = print_group(&group, &wake->selection.common, &style);
+	if (outcome == DONE && wake->alone) {
+		wake_alone(wake, &group);
+	} else if (outcome == DONE) {
+		peers_join(&group);
+		peers_ask(&group, &wake->request, &wake->part, true);
 	}
+	if (outcome == DONE)
+		outcome = print_group(&group, &wake->selection.common, &style);
 	group_free(&group);
 	return outcome;
 }
@@ -117,6 +222,9 @@ enum outcome wake_main(int argc, char **argv)
 
 	request_start(&wake.request, "wake");
 	request_add(&wake.request, "progress", "yes");
+	request_start(&wake.part, "wake");
+	request_add(&wake.part, "progress", "yes");
+	request_add(&wake.part, "own-only", "yes");
 	if (!select_options(argc, argv, &syntax, &wake, &wake.selection,
 			    &outcome))
 		return outcome;

@@ -3,6 +3,8 @@
 
 #include "control/lend.h"
 
+#include "memory/ipc_lender.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
@@ -125,7 +127,8 @@ void vs_lend_answer(struct vs_lending *lending,
 			       "lent to %d processes already", VS_IPC_PEERS);
 		return;
 	}
-	st = vs_ipc_lend(lending->peer, &handle, (unsigned)first, &loan, &why);
+	st = vs_ipc_lender_ask(lending->peer, &handle, (unsigned)first, &loan,
+			       &why);
 	if (st) {
 		vs_reply_error(answer, vs_why_word(st), "%s", why.text);
 		return;
@@ -156,6 +159,7 @@ void vs_lend_return(struct vs_lending *lending,
 		return;
 	}
 	st = vs_ipc_take_back(lending->peer, &handle, from, to, &why);
+	vs_ipc_lender_forget(lending->peer);
 	if (st)
 		vs_reply_error(answer, vs_why_word(st), "%s", why.text);
 	else

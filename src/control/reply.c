@@ -207,9 +207,12 @@ static void add_relations(struct vs_text *text, const struct vs_ledger *ledger)
 			     ledger->native_imports);
 	for (i = 0; i < ledger->relations_count; i++) {
 		r = &ledger->relations[i];
-		vs_reply_add(text, "ipc-peer=%d role=%s bytes=%" PRIu64 "\n",
+		vs_reply_add(text, "ipc-peer=%d role=%s bytes=%" PRIu64,
 			     (int)r->pid, r->owner ? "owner" : "borrower",
 			     r->bytes);
+		if (r->lost)
+			vs_reply_add(text, " lost-bytes=%" PRIu64, r->lost);
+		vs_reply_add(text, "\n");
 	}
 }
 

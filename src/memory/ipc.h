@@ -80,6 +80,7 @@ struct vs_ipc_relation {
 	pid_t pid;
 	bool owner;		/* the memory is its own */
 	uint64_t bytes;		/* mapped now */
+	uint64_t lost;		/* of these, zeros since it has ended */
 };
 
 /* Whether VSLEEP_IPC leaves plain allocations of this size to the driver. */

@@ -178,6 +178,84 @@ static enum vs_status map_part(struct vs_import *i, struct vs_ipc_part *part,
 	return VS_OK;
 }
 
+/* Memory that another mapping of the segment has there; or zeros. */
+static bool share_twin(struct vs_import *i, struct vs_import_chunk *c,
+		       CUmemGenericAllocationHandle *out)
+{
+	const struct vs_import_chunk *t;
+	const struct vs_import *other;
+	struct vs_why why;
+
+	for (other = vs_imports; other; other = other->next)
+		for (t = other->chunks; other->owner == i->owner &&
+		     other->segment == i->segment &&
+		     t < other->chunks + other->count; t++) {
+			if (!t->handle || t->offset != c->offset ||
+			    t->size != c->size ||
+			    vs_real.cuMemRetainAllocationHandle(out,
+				(void *)(uintptr_t)(other->base + t->offset)))
+				continue;
+			if (!vs_vmm_map(i->device, i->base + c->offset,
+					c->size, *out, &why))
+				return true;
+			vs_vmm_release(*out, c->size);
+		}
+	return false;
+}
+
+static enum vs_status make_zeros(struct vs_import *i,
+				 const struct vs_import_chunk *c,
+				 struct vs_context *context,
+				 CUmemGenericAllocationHandle *out,
+				 struct vs_why *why)
+{
+	CUdeviceptr base = i->base + c->offset;
+	CUstream stream;
+	char error[96];
+	CUresult rc;
+	enum vs_status st = vs_context_stream(context, &stream, why);
+
+	if (!st)
+		st = vs_vmm_back(i->device, base, c->size, out, why);
+	if (st)
+		return st;
+	rc = vs_real.cuMemsetD8Async(base, 0, c->size, stream);
+	if (!rc)
+		rc = vs_real.cuStreamSynchronize(stream);
+	if (!rc)
+		return VS_OK;
+	/* What is queued all the same shall not meet missing memory. */
+	vs_real.cuCtxSynchronize();
+	vs_vmm_unback(base, c->size, *out);
+	return vs_why_set(why, VS_CUDA, "zero fill of %#llx: %s", base,
+			  vs_driver_error(rc, error, sizeof(error)));
+}
+
+enum vs_status vs_borrowed_renew(struct vs_opened *o,
+				 struct vs_context *context,
+				 struct vs_why *why)
+{
+	CUmemGenericAllocationHandle handle;
+	struct vs_import *i = o->import;
+	struct vs_import_chunk *c;
+	enum vs_status st;
+	bool zeros;
+
+	for (c = i->chunks; c < i->chunks + i->count; c++) {
+		if (c->handle || !needs(o, i, c))
+			continue;
+		zeros = !share_twin(i, c, &handle);
+		st = zeros ? make_zeros(i, c, context, &handle, why) : VS_OK;
+		if (st)
+			return st;
+		vs_lock_take(&vs_segment_lock);
+		c->handle = handle;
+		i->lost += zeros ? c->size : 0;
+		vs_lock_drop(&vs_segment_lock);
+	}
+	return VS_OK;
+}
+
 /* ---- segments ----------------------------------------------------------- */
 
 static enum vs_status find_device(const char *uuid, CUdevice *out,

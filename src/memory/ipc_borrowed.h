@@ -7,6 +7,7 @@
 #ifndef VS_MEMORY_IPC_BORROWED_H
 #define VS_MEMORY_IPC_BORROWED_H
 
+#include "base/context.h"
 #include "memory/ipc_owner.h"
 
 struct vs_import_chunk {
@@ -26,6 +27,8 @@ struct vs_import {
 	bool woken;		/* by the wake that runs */
 	const char *kept_why;	/* stays mapped, for this reason; or NULL */
 	bool orphan;		/* its owner had ended when it was to sleep */
+	uint64_t lost;		/* bytes that came back as zeros: their owner
+				   had ended */
 	struct vs_import_chunk *chunks;
 	size_t count, room;
 	struct vs_import *next;
@@ -59,6 +62,13 @@ enum vs_status vs_borrow(struct vs_opened *o, struct vs_why *why);
 
 /* With the turn.  The same for what is there and asleep. */
 enum vs_status vs_borrow_again(struct vs_opened *o, struct vs_why *why);
+
+/* With the turn, in the pinned context that opened it, which is current.  Its
+ * owner has ended: what is not mapped of it gets memory of our own, with what
+ * another mapping of the same has, or zeros. */
+enum vs_status vs_borrowed_renew(struct vs_opened *o,
+				 struct vs_context *context,
+				 struct vs_why *why);
 
 /* With the turn.  What is not mapped of the segment is given back. */
 void vs_borrowed_return(struct vs_ipc_owner *owner,

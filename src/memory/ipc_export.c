@@ -197,6 +197,9 @@ static enum vs_status begin(struct vs_ipc_peer *peer,
 	if (!block)
 		return vs_why_set(why, VS_REFUSED, "there is no such "
 				  "allocation");
+	/* Else each of two would wait for the other to wake. */
+	if (block->segment->moving && vs_ipc_peer_awaited(peer))
+		return vs_why_set(why, VS_NOMEM, "the memory sleeps");
 	if (block->segment->moving)
 		return vs_why_set(why, VS_BUSY, "the memory is on the move");
 	l->segment = block->segment;

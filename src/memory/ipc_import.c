@@ -363,6 +363,7 @@ int vs_ipc_owners(struct vs_ipc_relation *out, int max)
 			};
 		if (!i->asleep)
 			out[k].bytes += bytes_of(i);
+		out[k].lost += i->lost;
 	}
 	vs_lock_drop(&vs_segment_lock);
 	return count;

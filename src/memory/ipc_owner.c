@@ -48,6 +48,18 @@ static void hang_up(struct vs_ipc_owner *owner)
 	owner->slot = -1;
 }
 
+/* The first that answers has the memory, or nothing is borrowed of it; where it
+ * has no number here, it is not to be told from others that end. */
+static void note_birth(struct vs_ipc_owner *owner, int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	if (!owner->born.start && !owner->users &&
+	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.pid)
+		owner->born = vs_ipc_peer_born(who.pid);
+}
+
 static enum vs_status keep_link(struct vs_ipc_owner *owner, int fd,
 				struct vs_why *why)
 {
@@ -91,7 +103,10 @@ static enum vs_status dial(struct vs_ipc_owner *owner, struct vs_why *why)
 		return VS_OK;
 	hang_up(owner);
 	fd = vs_ipc_way->reach(&owner->handle, &owner->pid, why);
-	return fd < 0 ? why->status : keep_link(owner, fd, why);
+	if (fd < 0)
+		return why->status;
+	note_birth(owner, fd);
+	return keep_link(owner, fd, why);
 }
 
 /* An answer that comes late ends it. */
@@ -228,6 +243,13 @@ bool vs_ipc_owner_gone(struct vs_ipc_owner *owner)
 	/* Another process with its number does not know the key. */
 	return !usable(owner) &&
 	       give_back(owner, &owner->handle, 0, 0) == VS_REFUSED;
+}
+
+bool vs_ipc_owner_ended(struct vs_ipc_owner *owner)
+{
+	if (!owner->born.start)
+		return vs_ipc_owner_gone(owner);
+	return !vs_ipc_peer_same(owner->born, vs_ipc_peer_born(owner->pid));
 }
 
 bool vs_ipc_owner_lacks(struct vs_ipc_owner *owner,

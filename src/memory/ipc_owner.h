@@ -11,15 +11,17 @@
 
 #include <sys/types.h>
 
-#include "memory/ipc.h"
+#include "memory/ipc_peer.h"
 
 struct vs_ipc_owner {
 	struct vs_ipc_handle handle;	/* any of its */
 	pid_t pid;			/* its number here */
+	struct vs_ipc_birth born;	/* 0: it cannot be told */
 	unsigned users;
 	int slot;			/* of the connection; -1: none */
 	dev_t dev;			/* what tells that it is still ours */
 	ino_t ino;
+	bool mourned;			/* it was said that it has ended */
 	bool owing;			/* an answer: the connection stays so
 					   that we are known, no more */
 	double silent;			/* it did not answer: not waited for
@@ -43,8 +45,10 @@ enum vs_status vs_ipc_owner_borrow(struct vs_ipc_owner *owner,
 void vs_ipc_owner_give_back(struct vs_ipc_owner *owner,
 			    const struct vs_ipc_handle *handle, uint64_t from,
 			    uint64_t to);
-/* It has ended, or is out of reach for good. */
+/* It has ended, or is out of reach, if perhaps not for good. */
 bool vs_ipc_owner_gone(struct vs_ipc_owner *owner);
+/* Its memory is nobody's any more: it has ended, or is another program now. */
+bool vs_ipc_owner_ended(struct vs_ipc_owner *owner);
 /* It would not lend the allocation any more. */
 bool vs_ipc_owner_lacks(struct vs_ipc_owner *owner,
 			const struct vs_ipc_handle *handle);

@@ -4,6 +4,7 @@
 #include "memory/ipc_peer.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,16 +15,9 @@ struct loan {
 	uint64_t offset;
 };
 
-/* What tells a number that was used again, and another program in the process,
- * whose stack begins elsewhere; 0: it has ended, though perhaps nobody knows;
- * where the stack begins may not be for us to know. */
-struct birth {
-	unsigned long long start, stack;
-};
-
 struct vs_ipc_peer {
 	pid_t pid;
-	struct birth born;
+	struct vs_ipc_birth born;
 	unsigned connections;
 	struct loan *loans;
 	size_t count, room;
@@ -32,11 +26,12 @@ struct vs_ipc_peer {
 
 static struct vs_ipc_peer *peers;	/* under vs_segment_lock */
 static unsigned peer_count;		/* likewise */
+static _Atomic pid_t awaited;
 
-static struct birth born(pid_t pid)
+struct vs_ipc_birth vs_ipc_peer_born(pid_t pid)
 {
 	char path[32], text[512], state = 'X';
-	struct birth birth = { 0, 0 };
+	struct vs_ipc_birth birth = { 0, 0 };
 	const char *rest;
 	ssize_t len;
 	int fd;
@@ -59,7 +54,7 @@ static struct birth born(pid_t pid)
 	return birth;
 }
 
-static bool same(struct birth a, struct birth b)
+bool vs_ipc_peer_same(struct vs_ipc_birth a, struct vs_ipc_birth b)
 {
 	return a.start && a.start == b.start &&
 	       (a.stack == b.stack || !a.stack || !b.stack);
@@ -116,19 +111,19 @@ static void drop_peer(struct vs_ipc_peer *peer)
 }
 
 /* Its earlier connection broke, or is about to: it is the same borrower. */
-static struct vs_ipc_peer *find(pid_t pid, struct birth birth)
+static struct vs_ipc_peer *find(pid_t pid, struct vs_ipc_birth birth)
 {
 	struct vs_ipc_peer *p;
 
 	for (p = peers; p; p = p->next)
-		if (p->pid == pid && same(p->born, birth))
+		if (p->pid == pid && vs_ipc_peer_same(p->born, birth))
 			return p;
 	return NULL;
 }
 
 struct vs_ipc_peer *vs_ipc_peer_begin(pid_t pid)
 {
-	struct birth birth = born(pid);
+	struct vs_ipc_birth birth = vs_ipc_peer_born(pid);
 	struct vs_ipc_peer *fresh = calloc(1, sizeof(*fresh)), *peer;
 
 	vs_ipc_forget_dead();
@@ -160,6 +155,13 @@ bool vs_ipc_peer_only(struct vs_ipc_peer *peer)
 	return only;
 }
 
+void vs_ipc_peer_hold(struct vs_ipc_peer *peer)
+{
+	vs_lock_take(&vs_segment_lock);
+	peer->connections++;
+	vs_lock_drop(&vs_segment_lock);
+}
+
 void vs_ipc_peer_end(struct vs_ipc_peer *peer)
 {
 	vs_lock_take(&vs_segment_lock);
@@ -176,7 +178,8 @@ void vs_ipc_forget_dead(void)
 	for (p = peers; p; p = next) {
 		next = p->next;
 		if (!p->connections &&
-		    (!p->count || !same(p->born, born(p->pid))))
+		    (!p->count ||
+		     !vs_ipc_peer_same(p->born, vs_ipc_peer_born(p->pid))))
 			drop_peer(p);
 	}
 	vs_lock_drop(&vs_segment_lock);
@@ -226,6 +229,16 @@ void vs_ipc_peer_drop(struct vs_ipc_peer *peer, uint64_t segment,
 		    peer->loans[i].offset >= from &&
 		    peer->loans[i].offset < to)
 			drop_loan(peer, i);
+}
+
+void vs_ipc_peer_await(pid_t owner)
+{
+	atomic_store(&awaited, owner);
+}
+
+bool vs_ipc_peer_awaited(const struct vs_ipc_peer *peer)
+{
+	return peer->pid == atomic_load(&awaited);
 }
 
 const char *vs_ipc_mapped_by(const struct vs_segment *segment,

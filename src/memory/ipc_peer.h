@@ -15,6 +15,15 @@
 
 struct vs_ipc_peer;
 
+/* What tells a number that was used again, and another program in the process,
+ * whose stack begins elsewhere; 0: it has ended, though perhaps nobody knows;
+ * where the stack begins may not be for us to know. */
+struct vs_ipc_birth {
+	unsigned long long start, stack;
+};
+struct vs_ipc_birth vs_ipc_peer_born(pid_t pid);
+bool vs_ipc_peer_same(struct vs_ipc_birth a, struct vs_ipc_birth b);
+
 /* Processes that may have memory of ours at the same time. */
 #define VS_IPC_PEERS 48
 
@@ -22,6 +31,8 @@ struct vs_ipc_peer;
  * borrow; NULL: no memory, or too many do.  Its connection has ended. */
 struct vs_ipc_peer *vs_ipc_peer_begin(pid_t pid);
 void vs_ipc_peer_end(struct vs_ipc_peer *peer);
+/* Something else of ours needs it: as one connection more.  For any thread. */
+void vs_ipc_peer_hold(struct vs_ipc_peer *peer);
 /* It has no other connection. */
 bool vs_ipc_peer_only(struct vs_ipc_peer *peer);
 
@@ -37,6 +48,11 @@ struct vs_segment *vs_ipc_peer_segment(uint64_t id);
 
 /* Forget those that have ended; without the lock. */
 void vs_ipc_forget_dead(void);
+
+/* Our wake waits for this process to lend to us; 0: for none.  The peer is that
+ * one. */
+void vs_ipc_peer_await(pid_t owner);
+bool vs_ipc_peer_awaited(const struct vs_ipc_peer *peer);
 
 /* With the lock held: who has @chunk of @segment, as "mapped by process N";
  * NULL: nobody.  Lasts as long as the lock. */

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#define BUSY_TRIES 300		/* about 30 seconds */
+#define PATIENCE 30		/* seconds, of a wake for owners on the move */
 
 void vs_ipc_extend(CUdevice device)
 {
@@ -29,6 +29,8 @@ void vs_ipc_extend(CUdevice device)
 					    why.text);
 	vs_ipc_end_turn();
 }
+
+static double give_up;		/* when the wake that runs does */
 
 static bool selected(const struct vs_import *i, vs_tag_set tags)
 {
@@ -55,6 +57,7 @@ static uint64_t unmap_import(struct vs_import *i)
 	vs_borrowed_return(i->owner, &handle);
 	vs_lock_take(&vs_segment_lock);
 	i->asleep = true;
+	i->lost = 0;
 	vs_lock_drop(&vs_segment_lock);
 	return stuck;
 }
@@ -75,7 +78,7 @@ static const char *loss(const struct vs_import *i)
 {
 	const struct vs_opened *o;
 
-	if (vs_ipc_owner_gone(i->owner))
+	if (vs_ipc_owner_gone(i->owner) || vs_ipc_owner_ended(i->owner))
 		return "ended";
 	for (o = vs_opened; o; o = o->next)
 		if (o->import == i && o->refs &&
@@ -115,19 +118,62 @@ void vs_ipc_sleep(vs_tag_set tags,
 	vs_ipc_end_turn();
 }
 
-/* One that is on the move will be there soon. */
+/* It does not answer, but lives: perhaps it is about to end. */
+static bool leaves(enum vs_status st, struct vs_ipc_owner *owner)
+{
+	return st == VS_REFUSED && vs_ipc_owner_gone(owner) &&
+	       !vs_ipc_owner_ended(owner);
+}
+
+/* One that is on the move will be there soon, unless it waits for us: it is
+ * told that we sleep. */
 static enum vs_status fetch_patiently(struct vs_opened *o, struct vs_why *why)
 {
+	struct vs_ipc_owner *owner = o->import->owner;
 	enum vs_status st;
 	unsigned tries = 0;
 
-	while ((st = vs_borrow_again(o, why)) == VS_BUSY && tries < BUSY_TRIES)
+	vs_ipc_peer_await(owner->pid);
+	for (;;) {
+		st = vs_borrow_again(o, why);
+		if ((st != VS_BUSY && !leaves(st, owner)) ||
+		    vs_lock_now() >= give_up)
+			break;
 		vs_ipc_pause(tries++);
+	}
+	vs_ipc_peer_await(0);
 	return st;
 }
 
-/* In the context that opened it, as when that was done. */
-static enum vs_status fetch_there(struct vs_opened *o, struct vs_why *why)
+static void tell_lost(struct vs_ipc_owner *owner)
+{
+	if (!owner->mourned)
+		vs_log_warn("process %d has ended, and what this process had "
+			    "open of its memory has gone with it: it is zero",
+			    (int)owner->pid);
+	owner->mourned = true;
+}
+
+/* What was lent of it is not used after that. */
+static enum vs_status renew(struct vs_opened *o, struct vs_context *context,
+			    struct vs_why *why)
+{
+	struct vs_import *i = o->import;
+	uint64_t before = i->lost;
+	enum vs_status st;
+
+	if (!context)
+		return VS_REFUSED;
+	st = vs_borrowed_renew(o, context, why);
+	if (!st && i->lost > before)
+		tell_lost(i->owner);
+	return st;
+}
+
+/* In the context that opened it, as when that was done.  True in *@own: what
+ * failed is no matter of its owner. */
+static enum vs_status fetch_there(struct vs_opened *o, bool *own,
+				  struct vs_why *why)
 {
 	struct vs_context *context = vs_context_pin(o->context);
 	struct vs_context_scope scope;
@@ -136,6 +182,9 @@ static enum vs_status fetch_there(struct vs_opened *o, struct vs_why *why)
 
 	entered = context && !vs_context_enter(context, &scope, NULL);
 	st = fetch_patiently(o, why);
+	*own = st && vs_ipc_owner_ended(o->import->owner);
+	if (*own)
+		st = renew(o, entered ? context : NULL, why);
 	if (entered)
 		vs_context_leave(&scope);
 	if (context)
@@ -145,12 +194,13 @@ static enum vs_status fetch_there(struct vs_opened *o, struct vs_why *why)
 
 /* What its owner has freed is nobody's to use, open or not: its addresses stay
  * without memory. */
-static enum vs_status wake_opened(struct vs_opened *o, struct vs_why *why)
+static enum vs_status wake_opened(struct vs_opened *o, bool *own,
+				  struct vs_why *why)
 {
 	struct vs_ipc_owner *owner = o->import->owner;
-	enum vs_status st = fetch_there(o, why);
+	enum vs_status st = fetch_there(o, own, why);
 
-	if (st != VS_REFUSED || vs_ipc_owner_gone(owner) ||
+	if (*own || st != VS_REFUSED || vs_ipc_owner_gone(owner) ||
 	    !vs_ipc_owner_lacks(owner, &o->handle))
 		return st;
 	vs_log_warn("process %d has freed memory that this process still has "
@@ -163,24 +213,30 @@ static enum vs_status wake_import(struct vs_import *i, struct vs_why *why)
 {
 	enum vs_status st = VS_OK;
 	struct vs_opened *o;
+	bool own = false;
 
 	for (o = vs_opened; !st && o; o = o->next)
 		if (o->import == i)
-			st = wake_opened(o, why);
+			st = wake_opened(o, &own, why);
 	vs_lock_take(&vs_segment_lock);
 	i->asleep = false;
 	i->woken = true;
 	vs_lock_drop(&vs_segment_lock);
-	if (!st)
-		return VS_OK;
+	if (!st || (own && st != VS_REFUSED))
+		return st;
 	if (st == VS_NOMEM)
 		return vs_why_set(why, VS_NOMEM, "process %d, whose memory it "
 				  "maps, is asleep: wake it first",
 				  (int)i->owner->pid);
+	if (st == VS_BUSY)
+		return vs_why_set(why, VS_BUSY, "process %d, whose memory it "
+				  "maps, is busy with it or does not answer",
+				  (int)i->owner->pid);
 	if (st == VS_REFUSED)
 		return vs_why_set(why, VS_REFUSED, "process %d, whose memory "
-				  "it had mapped, has ended: it cannot come "
-				  "back", (int)i->owner->pid);
+				  "it had mapped, is out of reach: it cannot "
+				  "come back before that has ended",
+				  (int)i->owner->pid);
 	return st;
 }
 
@@ -201,6 +257,7 @@ enum vs_status vs_ipc_wake(vs_tag_set tags, struct vs_why *why)
 	struct vs_import *i;
 
 	vs_ipc_take_turn();
+	give_up = vs_lock_now() + PATIENCE;
 	vs_ipc_settle(false, true);
 	for (i = vs_imports; i; i = i->next)
 		i->woken = false;

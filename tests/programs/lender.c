@@ -14,6 +14,7 @@
  *   close NAME                  close what was opened
  *   fill NAME SEED              a pattern, by a kernel
  *   check NAME SEED             how many words differ from that
+ *   zero NAME                   how many of its bytes are not zero
  *   check all, where            of its own blocks; a hash of their addresses
  *   tell NAME                   what pointer queries say
  *   cut                         close every socket, also those of others
@@ -179,10 +180,27 @@ static CUresult do_hang(void)
 			      NULL);
 }
 
+static CUresult do_zero(const struct block *b)
+{
+	size_t i, bad = 0;
+	char *bytes = malloc(b->size);
+
+	if (!bytes)
+		exit(3);
+	TRY(cuMemcpyDtoH(bytes, b->p, b->size));
+	for (i = 0; i < b->size; i++)
+		bad += bytes[i] != 0;
+	free(bytes);
+	say("bad=%zu", bad);
+	return CUDA_SUCCESS;
+}
+
 static CUresult obey_block(const char *verb, struct block *b, uint64_t n)
 {
 	if (!strcmp(verb, "handle"))
 		return do_handle(b, n);
+	if (!strcmp(verb, "zero"))
+		return do_zero(b);
 	if (!strcmp(verb, "tell"))
 		return do_tell(b);
 	if (!strcmp(verb, "check"))

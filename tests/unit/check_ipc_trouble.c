@@ -101,6 +101,138 @@ START_TEST(what_its_owner_has_freed_is_kept_while_it_is_there)
 }
 END_TEST
 
+/* Bytes that are zero for the want of their owner. */
+static uint64_t lost(void)
+{
+	struct vs_ipc_relation owners[4];
+	uint64_t sum = 0;
+	int count = vs_ipc_owners(owners, 4);
+
+	while (count)
+		sum += owners[--count].lost;
+	return sum;
+}
+
+START_TEST(what_an_owner_had_that_has_ended_is_zero)
+{
+	struct sim_ledger before;
+	struct vs_why why;
+	CUdeviceptr at;
+
+	ipc_start();
+	before = fixture_sim();
+	at = ipc_opened(&ipc_handle);
+	ck_assert_uint_eq(ipc_unmap_all(), 0);
+	ipc_lives = 0;
+	ck_assert_int_eq(vs_ipc_wake(ALL, &why), VS_OK);
+	ck_assert(!vs_ipc_sleeps(ALL));
+	ck_assert_uint_ge(lost(), LARGE);
+	fixture_assert_zero(at, LARGE);
+	/* Now it is here alone. */
+	fixture_fill(at, LARGE);
+	ck_assert_uint_ge(ipc_unmap_all(), LARGE);
+	fixture_assert_filled(at, LARGE);
+	ipc_closed(at);
+	ck_assert_uint_eq(lost(), 0);
+	ck_assert_uint_eq(fixture_sim().mappings, before.mappings);
+	ck_assert_uint_eq(fixture_sim().handles, before.handles);
+	ck_assert_uint_eq(fixture_sim().reservations, before.reservations);
+	fixture_assert_sound();
+}
+END_TEST
+
+START_TEST(what_came_before_its_owner_ended_stays)
+{
+	const size_t size = 2 * MIB * (VS_IPC_PARTS + 5);
+	const size_t came = 2 * MIB * VS_IPC_PARTS;
+	CUdeviceptr base, at;
+	CUipcMemHandle long_one;
+	struct vs_why why;
+
+	ipc_start();
+	base = fixture_alloc("default", size);
+	long_one = ipc_handle_of(base);
+	at = ipc_opened(&long_one);
+	ck_assert_uint_eq(ipc_unmap_all(), 0);
+	ipc_lives = 1;
+	ck_assert_int_eq(vs_ipc_wake(ALL, &why), VS_OK);
+	ck_assert_uint_eq(lost(), size - came);
+	ipc_same(at, base, came);
+	fixture_assert_zero(at + came, size - came);
+	ipc_closed(at);
+	fixture_assert_sound();
+}
+END_TEST
+
+/* A program that is not held has opened it a second time meanwhile. */
+START_TEST(what_another_mapping_has_is_not_lost)
+{
+	CUdeviceptr small, other, at, bt;
+	CUipcMemHandle first, second;
+	struct vs_why why;
+
+	ipc_start();
+	small = fixture_alloc("default", 5000);
+	other = fixture_alloc("default", 6000);
+	first = ipc_handle_of(small);
+	second = ipc_handle_of(other);
+	at = ipc_opened(&first);
+	ck_assert_uint_eq(ipc_unmap_all(), 0);
+	bt = ipc_opened(&second);
+	ipc_lives = 0;
+	ck_assert_int_eq(vs_ipc_wake(ALL, &why), VS_OK);
+	ck_assert_uint_eq(lost(), 0);
+	ipc_same(at, small, 5000);
+	ipc_same(bt, other, 6000);
+	ipc_closed(bt);
+	ipc_same(at, small, 5000);
+	ipc_closed(at);
+	fixture_assert_sound();
+}
+END_TEST
+
+static const char *const renewing[] = {
+	"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemsetD8Async",
+	"cuStreamSynchronize",
+};
+
+/* _i: of renewing.  It stays asleep, and wakes when it is tried again. */
+START_TEST(a_renewal_that_fails_leaves_nothing_behind)
+{
+	struct sim_ledger before;
+	unsigned long struck;
+	struct vs_why why;
+	CUdeviceptr at;
+	unsigned nth;
+
+	ipc_start();
+	at = ipc_opened(&ipc_handle);
+	ck_assert_uint_eq(ipc_unmap_all(), 0);
+	ipc_lives = 0;
+	before = fixture_sim();
+	for (nth = 1; nth < 40; nth++) {
+		struck = sim_injected();
+		sim_fail(renewing[_i], nth, CUDA_ERROR_UNKNOWN);
+		if (!vs_ipc_wake(ALL, &why)) {
+			sim_fail_clear();
+			break;
+		}
+		ck_assert_uint_eq(sim_injected(), struck + 1);
+		sim_fail_clear();
+		ck_assert_int_eq(why.status, VS_CUDA);
+		ck_assert(vs_ipc_sleeps(ALL));
+		ck_assert_uint_eq(lost(), 0);
+		ck_assert_uint_eq(fixture_sim().mappings, before.mappings);
+		ck_assert_uint_eq(fixture_sim().handles, before.handles);
+	}
+	ck_assert_uint_gt(nth, 1);
+	ck_assert_uint_lt(nth, 40);
+	fixture_assert_zero(at, LARGE);
+	ipc_closed(at);
+	fixture_assert_sound();
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc, two_contexts_have_one_mapping);
@@ -108,6 +240,11 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, an_answer_that_makes_no_sense_maps_nothing);
 	tcase_add_test(tc,
 		       what_its_owner_has_freed_is_kept_while_it_is_there);
+	tcase_add_test(tc, what_an_owner_had_that_has_ended_is_zero);
+	tcase_add_test(tc, what_came_before_its_owner_ended_stays);
+	tcase_add_test(tc, what_another_mapping_has_is_not_lost);
+	tcase_add_loop_test(tc, a_renewal_that_fails_leaves_nothing_behind, 0,
+			    COUNT(renewing));
 }
 
 int main(void)

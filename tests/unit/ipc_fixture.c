@@ -15,6 +15,7 @@ int ipc_broken;
 enum vs_status ipc_answer;
 bool ipc_mute;
 int ipc_asked;
+int ipc_lives = -1;
 int ipc_nonsense;
 CUdeviceptr ipc_base;
 CUipcMemHandle ipc_handle;
@@ -33,6 +34,10 @@ static int reach(const struct vs_ipc_handle *h, pid_t *pid,
 	int ends[2];
 
 	(void)h;
+	if (!ipc_lives) {
+		vs_why_set(why, VS_REFUSED, "the owner has ended");
+		return -1;
+	}
 	if (pipe(ends)) {
 		vs_why_set(why, VS_REFUSED, "%s", strerror(errno));
 		return -1;
@@ -66,6 +71,10 @@ static enum vs_status borrow(int link, const struct vs_ipc_handle *h,
 
 	(void)link;
 	ipc_asked++;
+	if (!ipc_lives)
+		return vs_why_set(why, VS_FAILED, "the owner has ended");
+	if (ipc_lives > 0)
+		ipc_lives--;
 	if (ipc_mute)
 		return vs_why_set(why, VS_CANCELLED, "mute");
 	if (ipc_broken && ipc_broken--)
@@ -88,6 +97,8 @@ static enum vs_status give_back(int link, const struct vs_ipc_handle *h,
 
 	(void)link;
 	ipc_asked += wait;
+	if (!ipc_lives)
+		return vs_why_set(why, VS_FAILED, "the owner has ended");
 	if (ipc_broken && ipc_broken--)
 		return vs_why_set(why, VS_FAILED, "broken");
 	ipc_turn_key(&right);

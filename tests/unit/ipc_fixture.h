@@ -20,6 +20,7 @@ extern int ipc_broken;		/* so many messages are not answered */
 extern enum vs_status ipc_answer;	/* instead of lending */
 extern bool ipc_mute;		/* an answer is waited for in vain */
 extern int ipc_asked;		/* so often one was waited for */
+extern int ipc_lives;		/* the owner ends after so many; -1: not */
 extern int ipc_nonsense;	/* what is wrong in it; 0: nothing */
 
 /* An allocation of LARGE bytes, and the handle as others have it. */
