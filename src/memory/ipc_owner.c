@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "memory/ipc_owner.h"
+#include "memory/ipc_import.h"
 #include "base/lock.h"
 
 #include <poll.h>
@@ -14,6 +15,7 @@
 
 #define LINKS 64	/* owners at the same time */
 #define SILENCE 5	/* seconds */
+#define TRIES 8		/* of one that breaks, in a quarter of a second */
 
 static struct vs_ipc_owner *owners;
 /* Descriptors plus one, so that a forked child finds them: 0 is free. */
@@ -181,7 +183,8 @@ void vs_ipc_owner_put(struct vs_ipc_owner *owner)
 	free(owner);
 }
 
-/* A connection that breaks may have been a leftover: once more. */
+/* A connection that breaks may have been a leftover, or the owner is about to
+ * close the place where it is reached: a few times more. */
 enum vs_status vs_ipc_owner_borrow(struct vs_ipc_owner *owner,
 				   const struct vs_ipc_handle *handle,
 				   unsigned first, struct vs_ipc_loan *out,
@@ -193,7 +196,9 @@ enum vs_status vs_ipc_owner_borrow(struct vs_ipc_owner *owner,
 	if (silent(owner))
 		return vs_why_set(why, VS_BUSY, "process %d does not answer",
 				  (int)owner->pid);
-	for (tries = 0; tries < 2 && st == VS_FAILED; tries++) {
+	for (tries = 0; tries < TRIES && st == VS_FAILED; tries++) {
+		if (tries > 1)
+			vs_ipc_pause((unsigned)tries);
 		st = dial(owner, why);
 		if (st)
 			return st;
