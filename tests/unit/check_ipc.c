@@ -187,8 +187,9 @@ START_TEST(a_connection_that_breaks_is_made_anew)
 	ipc_broken = 0;
 	at = ipc_opened(&ipc_handle);
 	ipc_closed(at);
-	ipc_broken = 2;
+	ipc_broken = 100;
 	ck_cu(vs_ipc_open(&at, &ipc_handle, 1), CUDA_ERROR_MAP_FAILED);
+	ipc_broken = 0;
 	ck_assert_uint_eq(vs_ipc_bytes(false), 0);
 	ck_assert_uint_eq(ipc_lent(), 0);
 }
