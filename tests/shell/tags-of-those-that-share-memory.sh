@@ -26,7 +26,7 @@ both=("${PID[a]}" "${PID[b]}")
 
 # the_same NAME...: its bytes
 the_same() {
-	local name block
+	local name
 	for name; do
 		ask "$name" "check own 1" "ok bad=0"
 		ask "$name" "check more 2" "ok bad=0"

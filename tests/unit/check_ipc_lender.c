@@ -202,10 +202,11 @@ static int memory_files(void)
 static void wait_for_files(int count)
 {
 	double end = vs_lock_now() + PATIENCE;
+	int is;
 
-	while (memory_files() != count && vs_lock_now() < end)
+	while ((is = memory_files()) != count && vs_lock_now() < end)
 		pause_shortly();
-	ck_assert_int_eq(memory_files(), count);
+	ck_assert_int_eq(is, count);
 }
 
 /* ---- tests -------------------------------------------------------------- */
