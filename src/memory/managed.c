@@ -349,20 +349,19 @@ static uint64_t move_back(struct vs_managed_mover *mover,
 {
 	size_t i, end, size, came, sum = 0, late = 0, count = block_count(m);
 	CUdeviceptr base;
+	bool fits;
 
 	for (i = 0; i < count; i = end) {
 		end = i + 1;
 		if (m->where[i] == VS_MANAGED_NOWHERE)
 			continue;
 		end = run_end(mover, m, i);
-		came = 0;
-		size = span(m, i, end > i ? end : i + 1, &base);
-		if (end > i)
-			came = vs_managed_move_back(mover, base, size,
-						    m->where[i],
-						    m->read_mostly);
-		else
-			end = i + 1;
+		fits = end > i;
+		end += !fits;
+		size = span(m, i, end, &base);
+		came = fits ? vs_managed_move_back(mover, base, size,
+						   m->where[i],
+						   m->read_mostly) : 0;
 		sum += came;
 		late += size - came;
 	}
