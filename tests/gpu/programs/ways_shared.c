@@ -142,42 +142,18 @@ static void make_imported(void)
 			     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 }
 
-static void make_ipc(void)
+/* Plain memory, and the handle of it to the other process. */
+static void lend(int to)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr p;
 
-	begin_child("ipc", false);
-	if (!get(peer, &shared_size, sizeof(shared_size)) ||
-	    !get(peer, &handle, sizeof(handle)))
-		exit(4);
-	CK(cuIpcOpenMemHandle(&p, handle,
-				  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-	hold_shared(p);
-}
-
-static void make_lent(void)
-{
-	CUipcMemHandle handle;
-	CUdeviceptr p;
-
-	begin_child("open", true);
 	CK(cuMemAlloc(&p, ways_bytes));
 	ways_hold(p, ways_bytes);
+	ways_fill(&ways_blocks[0], FIRST_SEED);
 	CK(cuIpcGetMemHandle(&handle, p));
-	put(peer, &ways_bytes, sizeof(ways_bytes));
-	put(peer, &handle, sizeof(handle));
-}
-
-/* What the other process sees of what was written here. */
-static uint64_t check_peer(void)
-{
-	uint64_t bad = 1;
-
-	put(peer, &ways_blocks[0].seed, sizeof(uint32_t));
-	if (!get(peer, &bad, sizeof(bad)))
-		exit(4);
-	return bad;
+	put(to, &ways_bytes, sizeof(ways_bytes));
+	put(to, &handle, sizeof(handle));
 }
 
 static void open_lent(int from)
@@ -193,35 +169,52 @@ static void open_lent(int from)
 	hold_shared(p);
 }
 
-static void child_memory(const char *what, int to)
+static void make_ipc(void)
+{
+	begin_child("ipc", false);
+	open_lent(peer);
+}
+
+static void make_lent(void)
+{
+	begin_child("open", true);
+	lend(peer);
+}
+
+/* What the other process sees of what was written here. */
+static uint64_t check_peer(void)
+{
+	uint64_t bad = 1;
+
+	put(peer, &ways_blocks[0].seed, sizeof(uint32_t));
+	if (!get(peer, &bad, sizeof(bad)))
+		exit(4);
+	return bad;
+}
+
+static void export_to(int to)
 {
 	CUdeviceptr p;
-	CUipcMemHandle handle;
 	int fd;
 
-	if (!strcmp(what, "open")) {
-		open_lent(to);
-		return;
-	}
-	if (!strcmp(what, "export")) {
-		shared_size = ways_round(ways_bytes);
-		p = ways_map(0, shared_size,
-			     create_exportable(shared_size, &fd),
-			     CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-		ways_hold(p, shared_size);
-		ways_fill(&ways_blocks[0], FIRST_SEED);
-		put(to, &shared_size, sizeof(shared_size));
-		put_descriptor(to, fd);
-		close(fd);
-		return;
-	}
-	shared_size = ways_bytes;
-	CK(cuMemAlloc(&p, shared_size));
+	shared_size = ways_round(ways_bytes);
+	p = ways_map(0, shared_size, create_exportable(shared_size, &fd),
+		     CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	ways_hold(p, shared_size);
 	ways_fill(&ways_blocks[0], FIRST_SEED);
-	CK(cuIpcGetMemHandle(&handle, p));
 	put(to, &shared_size, sizeof(shared_size));
-	put(to, &handle, sizeof(handle));
+	put_descriptor(to, fd);
+	close(fd);
+}
+
+static void child_memory(const char *what, int fd)
+{
+	if (!strcmp(what, "open"))
+		open_lent(fd);
+	else if (!strcmp(what, "export"))
+		export_to(fd);
+	else
+		lend(fd);
 }
 
 int ways_child(const char *what, int fd)
