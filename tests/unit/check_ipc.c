@@ -62,10 +62,8 @@ START_TEST(two_allocations_of_a_segment_share_its_mapping)
 	unsigned long before;
 
 	ipc_start();
-	a = fixture_alloc("default", 5000);
-	b = fixture_alloc("default", 9000);
-	ha = ipc_handle_of(a);
-	hb = ipc_handle_of(b);
+	a = ipc_made(5000, &ha);
+	b = ipc_made(9000, &hb);
 	at = ipc_opened(&ha);
 	before = fixture_sim().mappings;
 	bt = ipc_opened(&hb);
@@ -86,8 +84,7 @@ START_TEST(a_lent_chunk_is_not_used_for_other_memory)
 	uint64_t before;
 
 	ipc_start();
-	first = fixture_alloc("default", 700 * KIB);
-	small = ipc_handle_of(first);
+	first = ipc_made(700 * KIB, &small);
 	at = ipc_opened(&small);
 	fixture_fill(first, 700 * KIB);
 	fixture_free(first);
@@ -135,10 +132,8 @@ START_TEST(a_second_mapping_keeps_what_the_first_gives_back)
 	struct vs_why why;
 
 	ipc_start();
-	small = fixture_alloc("default", 5000);
-	other = fixture_alloc("default", 6000);
-	first = ipc_handle_of(small);
-	second = ipc_handle_of(other);
+	small = ipc_made(5000, &first);
+	other = ipc_made(6000, &second);
 	at = ipc_opened(&first);
 	ipc_unmap_all();
 	bt = ipc_opened(&second);

@@ -127,18 +127,25 @@ static bool is(const struct said *said, const char *status)
 	return !strncmp(said->text, status, strlen(status));
 }
 
-/* Of the fixture's allocation. */
-static void ask_to_lend(int fd, unsigned first)
+/* Of the fixture's allocation, and the text of its key. */
+static struct vs_ipc_handle own_handle(char key[2 * VS_IPC_KEY + 1])
 {
 	struct vs_ipc_handle h;
 	CUipcMemHandle own;
-	char text[512], key[2 * VS_IPC_KEY + 1];
 	int i;
 
 	ck_ok(vs_ipc_get(&own, ipc_base));
 	memcpy(&h, &own, sizeof(h));
 	for (i = 0; i < VS_IPC_KEY; i++)
 		snprintf(key + 2 * i, 3, "%02x", h.key[i]);
+	return h;
+}
+
+static void ask_to_lend(int fd, unsigned first)
+{
+	char text[512], key[2 * VS_IPC_KEY + 1];
+	struct vs_ipc_handle h = own_handle(key);
+
 	snprintf(text, sizeof(text), "vsleep 1 lend\nkey=%s\nsegment=%" PRIu64
 		 "\noffset=%" PRIu64 "\nallocation=%" PRIu64 "\nfirst=%u\n\n",
 		 key, h.segment, h.offset, h.block, first);
@@ -147,16 +154,10 @@ static void ask_to_lend(int fd, unsigned first)
 
 static void give_all_back(int fd)
 {
-	struct vs_ipc_handle h;
-	struct said said;
-	CUipcMemHandle own;
 	char text[512], key[2 * VS_IPC_KEY + 1];
-	int i;
+	struct vs_ipc_handle h = own_handle(key);
+	struct said said;
 
-	ck_ok(vs_ipc_get(&own, ipc_base));
-	memcpy(&h, &own, sizeof(h));
-	for (i = 0; i < VS_IPC_KEY; i++)
-		snprintf(key + 2 * i, 3, "%02x", h.key[i]);
 	snprintf(text, sizeof(text), "vsleep 1 return\nkey=%s\nsegment=%"
 		 PRIu64 "\nfrom=0\nto=%" PRIi64 "\n\n", key, h.segment,
 		 INT64_MAX);

@@ -82,8 +82,7 @@ START_TEST(what_its_owner_has_freed_is_kept_while_it_is_there)
 	char bytes[4096];
 
 	ipc_start();
-	other = fixture_alloc("default", LARGE);
-	second = ipc_handle_of(other);
+	other = ipc_made(LARGE, &second);
 	at = ipc_opened(&ipc_handle);
 	bt = ipc_opened(&second);
 	memcpy(bytes, (void *)(uintptr_t)ipc_base, sizeof(bytes));
@@ -150,8 +149,7 @@ START_TEST(what_came_before_its_owner_ended_stays)
 	struct vs_why why;
 
 	ipc_start();
-	base = fixture_alloc("default", size);
-	long_one = ipc_handle_of(base);
+	base = ipc_made(size, &long_one);
 	at = ipc_opened(&long_one);
 	ck_assert_uint_eq(ipc_unmap_all(), 0);
 	ipc_lives = 1;
@@ -172,10 +170,8 @@ START_TEST(what_another_mapping_has_is_not_lost)
 	struct vs_why why;
 
 	ipc_start();
-	small = fixture_alloc("default", 5000);
-	other = fixture_alloc("default", 6000);
-	first = ipc_handle_of(small);
-	second = ipc_handle_of(other);
+	small = ipc_made(5000, &first);
+	other = ipc_made(6000, &second);
 	at = ipc_opened(&first);
 	ck_assert_uint_eq(ipc_unmap_all(), 0);
 	bt = ipc_opened(&second);

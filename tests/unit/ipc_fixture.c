@@ -120,6 +120,14 @@ CUipcMemHandle ipc_handle_of(CUdeviceptr address)
 	return out;
 }
 
+CUdeviceptr ipc_made(size_t size, CUipcMemHandle *handle)
+{
+	CUdeviceptr base = fixture_alloc("default", size);
+
+	*handle = ipc_handle_of(base);
+	return base;
+}
+
 void ipc_start(void)
 {
 	fixture_start("default", "held=keep");

@@ -29,6 +29,8 @@ extern CUipcMemHandle ipc_handle;
 
 void ipc_start(void);
 CUipcMemHandle ipc_handle_of(CUdeviceptr address);
+/* Another allocation, and its handle as others have it. */
+CUdeviceptr ipc_made(size_t size, CUipcMemHandle *handle);
 void ipc_turn_key(struct vs_ipc_handle *h);
 
 CUdeviceptr ipc_opened(const CUipcMemHandle *what);
