@@ -94,6 +94,9 @@ static const char *say_low(const struct block *b, CUdeviceptr at,
 		return "0";
 	if (b->size < 2 * MIB)
 		return value > at ? "above" : "at or below";
+	/* A pool is mapped in pieces, and a block may begin with one. */
+	if (strstr(b->name, "pool"))
+		return value == (at & ~(32 * MIB - 1)) ? "piece" : "elsewhere";
 	return value == b->base ? "base" : "elsewhere";
 }
 
