@@ -24,6 +24,7 @@ struct vs_context {
 	unsigned long serial;	/* never used twice, as the handle may be */
 	unsigned pins;		/* under the lock */
 	CUstream stream;	/* ours, non-blocking; for the operation */
+	CUmodule page_hash;	/* of backup/page_hash; NULL: not loaded */
 	struct vs_context *next;
 };
 

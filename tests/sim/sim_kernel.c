@@ -5,6 +5,8 @@
  */
 #include "sim_module.h"
 
+#include "backup/page_math.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,26 @@ static void fault(void **args)
 	sim_kernel_fault();
 }
 
+/* What src/backup/page_hash.ptx does, by its parameters. */
+static void page_hash(void **args, const unsigned *dims)
+{
+	const struct { uint64_t base, size; } *spans = ARG(1, void *), *span;
+	struct vs_page_part *parts = ARG(2, struct vs_page_part *);
+	size_t i, at, left;
+
+	for (i = 0; i < dims[0]; i++) {
+		span = &spans[i / VS_PAGE_PARTS];
+		at = i % VS_PAGE_PARTS * VS_PAGE_PART;
+		if (span->size <= at)
+			continue;
+		left = span->size - at;
+		vs_page_math_part(ARG(0, struct vs_page_keys *),
+				  (const char *)(uintptr_t)span->base + at,
+				  left < VS_PAGE_PART ? left : VS_PAGE_PART,
+				  &parts[i]);
+	}
+}
+
 static const struct sim_kernel built_in[] = {
 	{ "fill", "pqw", fill, NULL },
 	{ "add", "pqw", add, NULL },
@@ -109,6 +131,7 @@ static const struct sim_kernel built_in[] = {
 	{ "spin", "qp", spin, NULL },
 	{ "wait_flag", "pp", wait_flag, NULL },
 	{ "fault", "", fault, NULL },
+	{ "vs_page_hash", "pqq", NULL, page_hash },
 };
 
 static struct sim_kernel added[ADDED_MAX];	/* under sim_lock */
