@@ -4,7 +4,7 @@
 
 here=$(cd "$(dirname "$0")" && pwd)
 parts=(ways matrix frameworks allocators server devices big drain contend alloc
-	speed exit life tools api queries beside discard endure)
+	speed exit life tools api queries beside discard hash endure)
 lib=$here/../../src/.libs/libvsleep.so
 ctl=$here/../../tools/vsleepctl
 bin=''
@@ -31,6 +31,7 @@ usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
   queries  answers about pointers, error codes, captures
   beside   with the sanitizer, a profile, other preloads, other namespaces
   discard  what was dropped comes back as zeros
+  hash     the sums of pages: right, sensitive, and how fast
   endure   sixty cycles leave nothing behind
   all      all of these
 
