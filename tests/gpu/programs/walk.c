@@ -173,13 +173,14 @@ static void capture(struct block *b)
 
 static void ask(const struct block *b)
 {
-	CUdeviceptr base = 0, at = b->p + draw((unsigned)b->words) * 4;
+	CUdeviceptr base = 0, at;
 	unsigned type = 0, managed = 0;
 	size_t size = 0;
 	int device = -1;
 
 	if (!b->p)
 		return;
+	at = b->p + draw((unsigned)b->words) * 4;
 	CK(cuMemGetAddressRange(&base, &size, at));
 	CK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at));
 	CK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
