@@ -56,6 +56,8 @@ static CUresult create(CUcontext *out, int dev, unsigned flags, unsigned api,
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->dev = dev;
 	ctx->heap.dev = dev;
+	ctx->globals.dev = dev;
+	ctx->globals.paid = true;
 	ctx->primary = primary;
 	ctx->gen = primary ? 0 : ++last_gen;
 	set_defaults(ctx, flags, api);

@@ -108,7 +108,7 @@ static CUresult global_new(struct sim_module *m, const char *name, size_t len,
 
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	rc = sim_native_alloc(m->ctx, size, SIM_GLOBAL, &g->range);
+	rc = sim_global_alloc(m->ctx, size, &g->range);
 	if (rc != CUDA_SUCCESS) {
 		free(g);
 		return rc;

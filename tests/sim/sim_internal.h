@@ -110,6 +110,7 @@ struct sim_config {
 /* Where native memory of a context or a pool comes from. */
 struct sim_heap {
 	int dev;
+	bool paid;		/* small blocks are part of the context */
 	struct sim_block *blocks;
 };
 
@@ -132,6 +133,7 @@ struct sim_ctx {
 	struct sim_line *lines;
 	struct sim_line *legacy;
 	struct sim_heap heap;
+	struct sim_heap globals;	/* small ones of modules */
 };
 
 struct sim_device {
@@ -388,6 +390,9 @@ bool sim_is_device(uintptr_t p);
 
 /* sim_mem.c */
 CUresult sim_native_alloc(struct sim_ctx *ctx, size_t size, enum sim_kind kind,
+			  struct sim_range **out);
+/* Small ones take no memory but the context's. */
+CUresult sim_global_alloc(struct sim_ctx *ctx, size_t size,
 			  struct sim_range **out);
 CUresult sim_heap_alloc(struct sim_heap *heap, size_t size, enum sim_kind kind,
 			struct sim_range **out);

@@ -33,7 +33,7 @@ static CUresult block_new(struct sim_heap *heap, struct sim_block **out)
 
 	if (!b)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (sim_take(heap->dev, SIM_BLOCK) != CUDA_SUCCESS)
+	if (!heap->paid && sim_take(heap->dev, SIM_BLOCK) != CUDA_SUCCESS)
 		goto undo_block;
 	b->off = sim_phys_new(SIM_BLOCK);
 	b->base = sim_space_new(SIM_BLOCK, SIM_BLOCK, 0);
@@ -51,7 +51,8 @@ static CUresult block_new(struct sim_heap *heap, struct sim_block **out)
 undo_space:
 	sim_space_free(b->base, SIM_BLOCK);
 undo_take:
-	sim_give(heap->dev, SIM_BLOCK);
+	if (!heap->paid)
+		sim_give(heap->dev, SIM_BLOCK);
 undo_block:
 	free(b);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -66,7 +67,8 @@ static void block_free(struct sim_block *b)
 	*p = b->next;
 	sim_space_free(b->base, SIM_BLOCK);
 	sim_phys_punch(b->off, SIM_BLOCK);
-	sim_give(b->heap->dev, SIM_BLOCK);
+	if (!b->heap->paid)
+		sim_give(b->heap->dev, SIM_BLOCK);
 	free(b);
 }
 
@@ -160,18 +162,31 @@ CUresult sim_heap_alloc(struct sim_heap *heap, size_t size, enum sim_kind kind,
 	return alloc_large(heap, size, kind, out);
 }
 
-CUresult sim_native_alloc(struct sim_ctx *ctx, size_t size, enum sim_kind kind,
-			  struct sim_range **out)
+static CUresult alloc_from(struct sim_ctx *ctx, struct sim_heap *heap,
+			   size_t size, enum sim_kind kind,
+			   struct sim_range **out)
 {
 	CUresult rc;
 
 	ctx->pins++;
-	rc = sim_heap_alloc(&ctx->heap, size, kind, out);
+	rc = sim_heap_alloc(heap, size, kind, out);
 	ctx->pins--;
 	sim_wake();
 	if (rc == CUDA_SUCCESS)
 		(*out)->ctx = ctx;
 	return rc;
+}
+
+CUresult sim_native_alloc(struct sim_ctx *ctx, size_t size, enum sim_kind kind,
+			  struct sim_range **out)
+{
+	return alloc_from(ctx, &ctx->heap, size, kind, out);
+}
+
+CUresult sim_global_alloc(struct sim_ctx *ctx, size_t size,
+			  struct sim_range **out)
+{
+	return alloc_from(ctx, &ctx->globals, size, SIM_GLOBAL, out);
 }
 
 void sim_native_free(struct sim_range *r)
