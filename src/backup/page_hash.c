@@ -3,6 +3,7 @@
 
 #include "backup/page_hash.h"
 #include "base/driver.h"
+#include "base/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,10 @@ _Static_assert(sizeof(struct vs_page_span) == 16 &&
 
 static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
 static struct vs_page_keys keys;	/* after keys_once */
+
+static struct vs_lock stuck_lock = VS_LOCK(VS_RANK_POOL);
+static void *stuck;	/* pinned memory that was not freed, each a pointer to
+			   the next; under stuck_lock */
 
 /* How many of the bytes came from the kernel's generator. */
 static size_t fill_random(char *to, size_t size)
@@ -94,6 +99,31 @@ const struct vs_page_keys *vs_page_hash_keys(void)
 {
 	pthread_once(&keys_once, make_keys);
 	return &keys;
+}
+
+/* Try to free @pinned, or NULL, and what could not be freed before. */
+static void free_pinned(void *pinned)
+{
+	void *list, *next;
+
+	vs_lock_take(&stuck_lock);
+	list = stuck;
+	stuck = NULL;
+	vs_lock_drop(&stuck_lock);
+	if (pinned) {
+		*(void **)pinned = list;
+		list = pinned;
+	}
+	for (; list; list = next) {
+		next = *(void **)list;
+		if (!vs_real.cuMemFreeHost(list) ||
+		    !vs_real.cuMemFreeHost(list))
+			continue;
+		vs_lock_take(&stuck_lock);
+		*(void **)list = stuck;
+		stuck = list;
+		vs_lock_drop(&stuck_lock);
+	}
 }
 
 static enum vs_status failed(const struct vs_context *context, CUresult rc,
@@ -161,6 +191,7 @@ enum vs_status vs_page_hash_open(struct vs_context *context, size_t max,
 
 	if (!hash)
 		return vs_why_set(why, VS_NOHOST, "no memory for hashes");
+	free_pinned(NULL);
 	hash->context = context;
 	hash->max = max;
 	st = find_kernel(hash, why);
@@ -173,12 +204,28 @@ enum vs_status vs_page_hash_open(struct vs_context *context, size_t max,
 	return st;
 }
 
+/* A grid of code for so old a target has 65535 blocks at most. */
+#define LAUNCH ((size_t)65535 / VS_PAGE_PARTS)
+
+static CUresult launch(struct vs_page_hash *hash, CUstream stream,
+		       size_t from, size_t count)
+{
+	struct vs_page_span *spans = hash->spans + from;
+	struct vs_page_part *parts = hash->parts + from * VS_PAGE_PARTS;
+	void *params[] = { &hash->device_keys, &spans, &parts };
+
+	return vs_real.cuLaunchKernel(hash->function,
+				      (unsigned)(count * VS_PAGE_PARTS), 1, 1,
+				      VS_PAGE_THREADS, 1, 1, 0, stream, params,
+				      NULL);
+}
+
 /* The keys go along each time: whatever stream it is, they are there. */
 enum vs_status vs_page_hash_queue(struct vs_page_hash *hash, CUstream stream,
 				  const struct vs_page_span *spans,
 				  size_t count, struct vs_why *why)
 {
-	void *params[] = { &hash->device_keys, &hash->spans, &hash->parts };
+	size_t from;
 	CUresult rc;
 
 	hash->count = count;
@@ -187,11 +234,9 @@ enum vs_status vs_page_hash_queue(struct vs_page_hash *hash, CUstream stream,
 	memcpy(hash->spans, spans, count * sizeof(*spans));
 	rc = vs_real.cuMemcpyHtoDAsync_v2(hash->device_keys, hash->keys,
 					  VS_PAGE_KEYS_ON_DEVICE, stream);
-	if (!rc)
-		rc = vs_real.cuLaunchKernel(hash->function,
-					    (unsigned)(count * VS_PAGE_PARTS),
-					    1, 1, VS_PAGE_THREADS, 1, 1, 0,
-					    stream, params, NULL);
+	for (from = 0; !rc && from < count; from += LAUNCH)
+		rc = launch(hash, stream, from,
+			    count - from < LAUNCH ? count - from : LAUNCH);
 	return rc ? failed(hash->context, rc, VS_NOMEM, "hash of pages", why) :
 	       VS_OK;
 }
@@ -242,6 +287,6 @@ void vs_page_hash_close(struct vs_page_hash *hash)
 {
 	if (!hash)
 		return;
-	vs_real.cuMemFreeHost(hash->pinned);
+	free_pinned(hash->pinned);
 	free(hash);
 }

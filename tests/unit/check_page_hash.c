@@ -84,6 +84,30 @@ START_TEST(more_spans_than_there_is_room_for_go_in_rounds)
 }
 END_TEST
 
+/* A grid of code for an old target has 65535 blocks, 8 for each span. */
+START_TEST(more_spans_than_a_grid_has_blocks_for_are_summed)
+{
+	enum { MANY = 20000, STEP = 256 };
+	struct vs_page_span *many = calloc(MANY, sizeof(*many));
+	struct vs_page_sum *out = calloc(MANY, sizeof(*out));
+	struct vs_page_hash *hash = set_up(MANY);
+	struct vs_why why;
+	int i;
+
+	for (i = 0; i < MANY; i++)
+		many[i] = (struct vs_page_span){
+			spans[0].base + (size_t)i % 4096 * STEP, STEP };
+	sim_calls_reset();
+	ck_assert_int_eq(vs_page_hash_run(hash, page_stream, many, MANY, out,
+					  &why), VS_OK);
+	ck_assert_uint_eq(sim_calls("cuLaunchKernel"), 3);
+	page_assert_sums(many, out, MANY);
+	vs_page_hash_close(hash);
+	free(many);
+	free(out);
+}
+END_TEST
+
 START_TEST(bytes_past_the_end_do_not_count)
 {
 	struct vs_page_hash *hash = set_up(COUNT(spans));
@@ -337,6 +361,7 @@ static void fill(TCase *tc)
 {
 	tcase_add_test(tc, the_device_sums_as_the_host_does);
 	tcase_add_test(tc, more_spans_than_there_is_room_for_go_in_rounds);
+	tcase_add_test(tc, more_spans_than_a_grid_has_blocks_for_are_summed);
 	tcase_add_test(tc, bytes_past_the_end_do_not_count);
 	tcase_add_test(tc, zero_is_all_bytes_and_no_other);
 	tcase_add_test(tc, any_bit_changes_both_halves);

@@ -140,18 +140,6 @@ START_TEST(a_kernel_that_was_not_loaded_is_loaded_later)
 }
 END_TEST
 
-/* The module takes 2 MiB of the simulated device, which are there or not. */
-START_TEST(a_full_device_is_short_of_memory)
-{
-	set_up();
-	sim_limit(0, sim_used(0));
-	ck_assert_int_eq(live(), VS_NOMEM);
-	assert_nothing_left();
-	sim_limit(0, 256 * MIB);
-	ck_assert_int_eq(live(), VS_OK);
-}
-END_TEST
-
 static void *let_go(void *arg)
 {
 	while (!sim_calls("cuStreamQuery"))
@@ -332,7 +320,6 @@ static void fill(TCase *tc)
 	tcase_add_loop_test(tc, a_call_that_fails_is_said_and_leaves_nothing,
 			    0, COUNT(calls));
 	tcase_add_test(tc, a_kernel_that_was_not_loaded_is_loaded_later);
-	tcase_add_test(tc, a_full_device_is_short_of_memory);
 	tcase_add_test(tc, a_wait_that_fails_is_no_reason_to_go);
 	tcase_add_test(tc, a_context_that_is_lost_is_said);
 	tcase_add_test(tc, no_memory_for_the_handle_is_said);

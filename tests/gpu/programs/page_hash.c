@@ -16,6 +16,7 @@
 
 #include "backup/page_hash.h"
 #include "base/driver.h"
+#include "base/lock.h"
 
 #include <stdarg.h>
 
@@ -37,6 +38,8 @@ enum vs_status vs_why_set(struct vs_why *why, enum vs_status status,
 {
 	va_list args;
 
+	if (!why)
+		return status;
 	va_start(args, format);
 	why->status = status;
 	vsnprintf(why->text, sizeof(why->text), format, args);
@@ -48,6 +51,16 @@ const char *vs_driver_error(CUresult code, char *buf, size_t size)
 {
 	snprintf(buf, size, "error %d", code);
 	return buf;
+}
+
+void vs_lock_take(struct vs_lock *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+}
+
+void vs_lock_drop(struct vs_lock *lock)
+{
+	pthread_mutex_unlock(&lock->mutex);
 }
 
 static void check(CUresult rc, const char *what, int line)
