@@ -60,7 +60,8 @@ static size_t free_memory(void)
 	return (size_t)(info.freeram + info.bufferram) * info.mem_unit;
 }
 
-size_t vs_host_budget_available(void)
+/* A line of /proc/meminfo, bytes; @missing, and @unreadable. */
+static size_t meminfo(const char *key, size_t missing, size_t unreadable)
 {
 	unsigned long long kib;
 	char text[2048];
@@ -68,14 +69,17 @@ size_t vs_host_budget_available(void)
 	enum seen seen;
 
 	seen = read_file("/proc/meminfo", text, sizeof(text));
-	if (seen == UNREADABLE)
-		return free_memory();
-	if (seen == MISSING)
-		return SIZE_MAX;
-	line = strstr(text, "MemAvailable:");
-	if (!line || sscanf(line, "MemAvailable: %llu", &kib) != 1)
-		return SIZE_MAX;
+	if (seen)
+		return seen == UNREADABLE ? unreadable : missing;
+	line = strstr(text, key);
+	if (!line || sscanf(line + strlen(key), " %llu", &kib) != 1)
+		return missing;
 	return (size_t)kib << 10;
+}
+
+size_t vs_host_budget_available(void)
+{
+	return meminfo("MemAvailable:", SIZE_MAX, free_memory());
 }
 
 static size_t read_number(const char *dir, const char *name, size_t missing,
@@ -109,50 +113,57 @@ static size_t reclaimable(const char *dir)
 	return (size_t)bytes;
 }
 
-static size_t left_in(const char *dir, const char *limit_name,
-		      const char *usage_name)
+struct room {
+	size_t least;	/* that any level leaves, bytes */
+	bool scarce;	/* some level leaves less than a tenth */
+};
+
+static void look_into(const char *dir, const char *limit_name,
+		      const char *usage_name, struct room *room)
 {
 	size_t limit = read_number(dir, limit_name, SIZE_MAX, 0);
 	size_t used = read_number(dir, usage_name, 0, SIZE_MAX);
-	size_t cache = reclaimable(dir);
+	size_t cache = reclaimable(dir), left;
 
 	if (limit == SIZE_MAX)
-		return SIZE_MAX;
+		return;
 	used -= cache < used ? cache : used;
-	return limit > used ? limit - used : 0;
+	left = limit > used ? limit - used : 0;
+	if (left < room->least)
+		room->least = left;
+	room->scarce |= left < limit / 10;
 }
 
-/* The least that any level from @path up to the mount leaves. */
-static size_t walk(const char *mount, char *path, const char *limit_name,
-		   const char *usage_name)
+/* Any level from @path up to the mount. */
+static void walk(const char *mount, char *path, const char *limit_name,
+		 const char *usage_name, struct room *room)
 {
 	char dir[PATH_MAX];
-	size_t least = SIZE_MAX, left;
 	char *slash;
 
 	for (;;) {
 		if (snprintf(dir, sizeof(dir), "%s%s", mount, path) >=
 		    (int)sizeof(dir))
-			return least;
-		left = left_in(dir, limit_name, usage_name);
-		if (left < least)
-			least = left;
+			return;
+		look_into(dir, limit_name, usage_name, room);
 		slash = strrchr(path, '/');
 		if (!slash)
-			return least;
+			return;
 		*slash = '\0';
 	}
 }
 
-size_t vs_host_budget_cgroup(void)
+static struct room look(void)
 {
+	struct room room = { .least = SIZE_MAX };
 	char text[4096], *line, *next, *path;
-	size_t least = SIZE_MAX, left = SIZE_MAX;
 	enum seen seen;
 
 	seen = read_file("/proc/self/cgroup", text, sizeof(text));
-	if (seen)
-		return seen == MISSING ? SIZE_MAX : 0;
+	if (seen) {
+		room.least = seen == MISSING ? SIZE_MAX : 0;
+		return room;
+	}
 	for (line = text; line && *line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
@@ -163,14 +174,23 @@ size_t vs_host_budget_cgroup(void)
 			continue;
 		*path++ = '\0';
 		if (!strncmp(line, "0:", 2))
-			left = walk("/sys/fs/cgroup", path, "memory.max",
-				    "memory.current");
+			walk("/sys/fs/cgroup", path, "memory.max",
+			     "memory.current", &room);
 		else if (strstr(line, ":memory"))
-			left = walk("/sys/fs/cgroup/memory", path,
-				    "memory.limit_in_bytes",
-				    "memory.usage_in_bytes");
-		if (left < least)
-			least = left;
+			walk("/sys/fs/cgroup/memory", path,
+			     "memory.limit_in_bytes", "memory.usage_in_bytes",
+			     &room);
 	}
-	return least;
+	return room;
+}
+
+size_t vs_host_budget_cgroup(void)
+{
+	return look().least;
+}
+
+bool vs_host_budget_scarce(void)
+{
+	return vs_host_budget_available() <
+	       meminfo("MemTotal:", 0, 0) / 10 || look().scarce;
 }

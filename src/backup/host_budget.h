@@ -9,6 +9,7 @@
 #ifndef VS_BACKUP_HOST_BUDGET_H
 #define VS_BACKUP_HOST_BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* MemAvailable, bytes; SIZE_MAX where it is not told.  What is free where it
@@ -17,5 +18,8 @@ size_t vs_host_budget_available(void);
 
 /* What the nearest limit above this process leaves, bytes; SIZE_MAX: none. */
 size_t vs_host_budget_cgroup(void);
+
+/* Less than a tenth is left of the machine's memory, or of a cgroup's. */
+bool vs_host_budget_scarce(void);
 
 #endif

@@ -20,22 +20,14 @@
 #define HUGE ((size_t)2 << 20)
 #define THREADS_MAX 64
 
-enum readiness { WAITING, READY, FAILED };
-
-struct slot {
-	struct vs_host_block *block;
-	enum readiness ready;	/* under pool_lock */
-};
-
 struct vs_host_batch {
 	struct vs_context *context;	/* pinned by the caller */
 	size_t count;
-	_Atomic size_t next;	/* slot that a thread takes next */
-	atomic_bool stop;
-	int error;		/* errno of the first failure; under lock */
+	_Atomic size_t wanted;	/* of them */
+	_Atomic size_t next;	/* block that a thread takes next */
 	pthread_t threads[THREADS_MAX];
 	size_t thread_count;
-	struct slot slots[];
+	struct vs_host_block *blocks[];
 };
 
 static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
@@ -177,19 +169,22 @@ static int populate(struct vs_host_block *b)
 	return 0;
 }
 
-static void prepare_slot(struct vs_host_batch *batch, struct slot *slot)
+static void pin(struct vs_host_block *b, const struct vs_context *context)
 {
-	struct vs_host_block *b = slot->block;
+	b->context = context->serial;
+	b->pinned = !vs_real.cuMemHostRegister_v2(b->base, b->size,
+						CU_MEMHOSTREGISTER_PORTABLE);
+}
+
+static void prepare_block(struct vs_host_block *b)
+{
 	int error = populate(b);
 
-	b->context = batch->context->serial;
 	if (!error)
-		b->pinned = !vs_real.cuMemHostRegister_v2(b->base, b->size,
-						CU_MEMHOSTREGISTER_PORTABLE);
+		pin(b, b->batch->context);
 	vs_lock_take(&pool_lock);
-	slot->ready = error ? FAILED : READY;
-	if (error && !batch->error)
-		batch->error = error;
+	b->error = error;
+	b->ready = error ? VS_HOST_FAILED : VS_HOST_READY;
 	pthread_cond_broadcast(&prepared);
 	vs_lock_drop(&pool_lock);
 }
@@ -202,11 +197,11 @@ static void *prepare_thread(void *arg)
 
 	vs_real.cuThreadExchangeStreamCaptureMode(&mode);
 	vs_real.cuCtxSetCurrent(batch->context->handle);
-	while (!atomic_load(&batch->stop)) {
+	for (;;) {
 		i = atomic_fetch_add(&batch->next, 1);
-		if (i >= batch->count)
+		if (i >= atomic_load(&batch->wanted))
 			break;
-		prepare_slot(batch, &batch->slots[i]);
+		prepare_block(batch->blocks[i]);
 	}
 	return NULL;
 }
@@ -259,59 +254,104 @@ enum vs_status vs_host_pool_prepare(size_t bytes, size_t all,
 {
 	size_t count = blocks_of(bytes), size;
 	struct vs_host_batch *batch;
+	struct vs_host_block *block;
 
-	batch = calloc(1, sizeof(*batch) + count * sizeof(batch->slots[0]));
+	batch = calloc(1, sizeof(*batch) + count * sizeof(batch->blocks[0]));
 	if (!batch)
 		return vs_why_set(why, VS_NOHOST, "host memory: no memory for "
 				  "a list of %zu blocks", count);
 	batch->context = context;
 	while (batch->count < count) {
 		size = bytes < VS_HOST_BLOCK ? bytes : VS_HOST_BLOCK;
-		batch->slots[batch->count].block = make_block(size);
-		if (!batch->slots[batch->count].block) {
-			vs_host_pool_finish(batch, true);
+		block = make_block(size);
+		if (!block) {
+			vs_host_pool_finish(batch);
 			return vs_why_set(why, VS_NOHOST, "host memory: no "
 					  "addresses for a block: %s",
 					  strerror(errno));
 		}
-		batch->count++;
+		block->batch = batch;
+		batch->blocks[batch->count++] = block;
 		bytes -= size;
 	}
+	atomic_store(&batch->wanted, count);
 	start_threads(batch, blocks_of(all));
 	*out = batch;
 	return VS_OK;
 }
 
-/* Where no thread could be started the caller prepares the block itself. */
-struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
-					size_t index, struct vs_why *why)
+size_t vs_host_pool_count(const struct vs_host_batch *batch)
 {
-	struct slot *slot = &batch->slots[index];
-	struct vs_host_block *block = NULL;
-
-	if (!batch->thread_count && slot->ready == WAITING)
-		prepare_slot(batch, slot);
-	vs_lock_take(&pool_lock);
-	while (slot->ready == WAITING)
-		vs_lock_wait(&pool_lock, &prepared, 0);
-	if (slot->ready == READY)
-		block = slot->block;
-	else
-		vs_why_set(why, VS_NOHOST, "host memory: a block of %zu MiB "
-			   "could not be populated: %s",
-			   slot->block->size >> 20, strerror(batch->error));
-	vs_lock_drop(&pool_lock);
-	return block;
+	return atomic_load(&batch->wanted);
 }
 
-void vs_host_pool_finish(struct vs_host_batch *batch, bool undo)
+struct vs_host_block *vs_host_pool_at(struct vs_host_batch *batch,
+				      size_t index)
 {
-	size_t i;
+	return batch->blocks[index];
+}
 
-	atomic_store(&batch->stop, true);
+void vs_host_pool_limit(struct vs_host_batch *batch, size_t count)
+{
+	if (count < atomic_load(&batch->wanted))
+		atomic_store(&batch->wanted, count);
+}
+
+/* Where no thread could be started the caller prepares the block itself. */
+enum vs_status vs_host_pool_wait(struct vs_host_block *block,
+				 struct vs_why *why)
+{
+	enum vs_status st = VS_OK;
+
+	if (!block->batch)
+		return VS_OK;
+	if (!block->batch->thread_count && block->ready == VS_HOST_WAITING)
+		prepare_block(block);
+	vs_lock_take(&pool_lock);
+	while (block->ready == VS_HOST_WAITING)
+		vs_lock_wait(&pool_lock, &prepared, 0);
+	if (block->ready == VS_HOST_FAILED)
+		st = vs_why_set(why, VS_NOHOST, "host memory: a block of %zu "
+				"MiB could not be populated: %s",
+				block->size >> 20, strerror(block->error));
+	vs_lock_drop(&pool_lock);
+	return st;
+}
+
+void vs_host_pool_finish(struct vs_host_batch *batch)
+{
+	size_t i, wanted = atomic_load(&batch->wanted);
+
 	for (i = 0; i < batch->thread_count; i++)
 		pthread_join(batch->threads[i], NULL);
-	for (i = 0; undo && i < batch->count; i++)
-		vs_host_pool_give_back(batch->slots[i].block);
+	for (i = 0; i < batch->count; i++)
+		if (i < wanted)
+			batch->blocks[i]->batch = NULL;
+		else
+			vs_host_pool_give_back(batch->blocks[i]);
 	free(batch);
+}
+
+bool vs_host_pool_pinned(struct vs_host_block *block,
+			 struct vs_context *context)
+{
+	struct vs_context *known;
+	unsigned long serial;
+	bool pinned;
+
+	vs_lock_take(&pool_lock);
+	serial = block->context;
+	pinned = block->pinned;
+	vs_lock_drop(&pool_lock);
+	known = pinned ? vs_context_pin_serial(serial) : NULL;
+	if (known)
+		vs_context_unpin(known);
+	if (!pinned || known)
+		return pinned;
+	vs_lock_take(&pool_lock);
+	if (block->context == serial)
+		pin(block, context);
+	pinned = block->pinned;
+	vs_lock_drop(&pool_lock);
+	return pinned;
 }

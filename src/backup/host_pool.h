@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/context.h"
 #include "base/why.h"
@@ -19,14 +20,23 @@
 /* Bytes of one block; the last of a list may be smaller. */
 #define VS_HOST_BLOCK ((size_t)64 << 20)
 
+/* A list of blocks being prepared. */
+struct vs_host_batch;
+
+enum vs_host_ready { VS_HOST_WAITING, VS_HOST_READY, VS_HOST_FAILED };
+
 struct vs_host_block {
 	char *base;
 	size_t size;
 	bool pinned;
 	unsigned long context;	/* serial of the one that it is pinned in */
-	unsigned pieces;	/* backups that lie in it; under the caller's
-				   lock */
-	struct vs_host_block *next;	/* of those that stay pinned */
+	enum vs_host_ready ready;	/* under the lock until it is */
+	int error;		/* errno, where it could not be populated */
+	struct vs_host_batch *batch;	/* that prepares it; or NULL */
+	uint32_t used;		/* pages that are taken, a bit each; for
+				   backup/pages, as the next two */
+	struct vs_host_block *next, *prev;	/* others with pages left, or
+						   that stay pinned */
 };
 
 /* Bytes that may still be taken: VSLEEP_HOST_LIMIT less what is taken, else
@@ -40,25 +50,34 @@ size_t vs_host_pool_taken(void);
  * the host. */
 void vs_host_pool_charge(ptrdiff_t bytes);
 
-/* A list of blocks being prepared; @context, pinned, registers them. */
-struct vs_host_batch;
-
 /* VS_NOHOST: so many bytes may not be taken. */
 enum vs_status vs_host_pool_check(size_t bytes, struct vs_why *why);
 
-/* Map blocks for @bytes, which were checked, and start preparing them.  Of
+/* Map blocks for @bytes, which may be taken, and start preparing them.  Of
  * lists that are prepared at once, @all bytes together, each has its share of
- * the threads.  VS_NOHOST: not to be had, nothing is taken. */
+ * the threads.  @context, pinned, registers them.  VS_NOHOST: not to be had,
+ * nothing is taken. */
 enum vs_status vs_host_pool_prepare(size_t bytes, size_t all,
 				    struct vs_context *context,
 				    struct vs_host_batch **out,
 				    struct vs_why *why);
-/* Wait for block @index; NULL with @why when it could not be populated. */
-struct vs_host_block *vs_host_pool_wait(struct vs_host_batch *batch,
-					size_t index, struct vs_why *why);
-/* Wait for the threads and free the list; the blocks stay, or with @undo are
- * given back. */
-void vs_host_pool_finish(struct vs_host_batch *batch, bool undo);
+/* How many blocks of the list are wanted; the one at @index. */
+size_t vs_host_pool_count(const struct vs_host_batch *batch);
+struct vs_host_block *vs_host_pool_at(struct vs_host_batch *batch,
+				      size_t index);
+/* Only the first @count are wanted: the others go back at the finish. */
+void vs_host_pool_limit(struct vs_host_batch *batch, size_t count);
+/* Wait until @block, whether of a list or not, is ready.  VS_NOHOST: it could
+ * not be populated. */
+enum vs_status vs_host_pool_wait(struct vs_host_block *block,
+				 struct vs_why *why);
+/* Wait for the threads and free the list; the blocks that are wanted stay. */
+void vs_host_pool_finish(struct vs_host_batch *batch);
+
+/* @block is ready; it is pinned, if need be anew, in @context, which is
+ * current: the one that it was pinned in may be no more. */
+bool vs_host_pool_pinned(struct vs_host_block *block,
+			 struct vs_context *context);
 
 /* What cannot be unpinned stays taken, and is tried again by the next
  * check. */

@@ -2,11 +2,13 @@
 /*
  * store - where a span's bytes are while it has no device memory.
  *
- * A backup is a list of pieces in host blocks.  Saving and loading are plans
- * over many spans; a plan either completes or leaves everything as it was.
- * Devices are worked on side by side, each by a thread (the first by the
- * caller's), and its spans in their order.  Maps no device memory.  Rank
- * STORE.
+ * A backup has the bytes of one span in pages of host memory.  It may be kept
+ * when the span has been loaded: the next save then copies only the pages
+ * whose hash has changed.  Pages that are zero are not copied, either way.
+ * Saving and loading are plans over many spans; a plan either completes or
+ * leaves all spans as they were.  Devices are worked on side by side, each by
+ * a thread (the first by the caller's), and its spans in their order.  Maps no
+ * device memory.  Rank STORE.
  */
 #ifndef VS_BACKUP_STORE_H
 #define VS_BACKUP_STORE_H
@@ -25,17 +27,24 @@ struct vs_store_item {
 	CUdeviceptr base;
 	size_t size;
 	struct vs_context *context;	/* pinned; copies run in it */
-	struct vs_backup *backup;	/* save: out.  load: in; NULL: zeros */
+	struct vs_backup *backup;	/* save: in, an earlier one or NULL, and
+					   out.  load: in; NULL: zeros */
 };
 
-/* Where a plan is, for progress. */
+/* Where a plan is, for progress, and what it has done; bytes.  It begins with
+ * zeros. */
 struct vs_store_meter {
-	_Atomic uint64_t done;		/* bytes */
-	_Atomic uint64_t pageable;	/* bytes that could not be pinned */
+	_Atomic uint64_t done;
+	_Atomic uint64_t copied;
+	_Atomic uint64_t pageable;	/* copied, but could not be pinned */
+	_Atomic uint64_t unchanged;	/* save: the backup had them */
+	_Atomic uint64_t zero;		/* not copied, since all zero */
 };
 
-/* Copy all items out.  Device memory must be at rest.  On failure, of which
- * the first is told, every backup is NULL and no host memory is taken. */
+/* Copy out what the backups do not have.  Device memory must be at rest.  On
+ * failure, of which the first is told, backups that were there are still, with
+ * what is unharmed of them; the others are NULL, and no more host memory is
+ * taken than before. */
 enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
 			     struct vs_store_meter *meter,
 			     struct vs_why *why);
@@ -56,7 +65,12 @@ enum vs_status vs_store_load(struct vs_store_item *items, size_t count,
 /* Give a backup's host memory back; NULL is fine. */
 void vs_store_drop(struct vs_backup *backup);
 
-/* Bytes that live backups hold. */
+/* Host memory that a save of @size bytes takes at most, beside what @backup,
+ * or NULL, has. */
+size_t vs_store_need(const struct vs_backup *backup, size_t size);
+
+/* Host memory that a backup holds, bytes; NULL: none.  And all of them. */
+size_t vs_store_held(const struct vs_backup *backup);
 size_t vs_store_bytes(void);
 
 #endif

@@ -10,11 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum type { BOOL, TEXT, TAG, MILLISECONDS, BYTES, COUNT };
+enum type { BOOL, TEXT, TAG, MILLISECONDS, BYTES, COUNT, CHOICE };
 
 static const char *const type_words[] = {
 	[BOOL] = "0|1", [TEXT] = "text", [TAG] = "tag",
 	[MILLISECONDS] = "seconds", [BYTES] = "bytes", [COUNT] = "number",
+	[CHOICE] = "auto|yes|no",
+};
+
+static const char *const choices[] = {
+	[VS_CONFIG_AUTO] = "auto", [VS_CONFIG_YES] = "yes",
+	[VS_CONFIG_NO] = "no",
 };
 
 struct row {
@@ -91,6 +97,19 @@ static bool parse_count(const char *text, size_t *out)
 	return vs_config_bytes(text, out) && *out <= 64;
 }
 
+static bool parse_choice(const char *text, enum vs_config_choice *out)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+		if (strcmp(text, choices[i]))
+			continue;
+		*out = (enum vs_config_choice)i;
+		return true;
+	}
+	return false;
+}
+
 static bool parse(const struct row *row, const char *text)
 {
 	char *field = (char *)&vs_config + row->offset;
@@ -111,6 +130,8 @@ static bool parse(const struct row *row, const char *text)
 		return vs_config_bytes(text, (size_t *)field);
 	case COUNT:
 		return parse_count(text, (size_t *)field);
+	case CHOICE:
+		return parse_choice(text, (enum vs_config_choice *)field);
 	}
 	return false;
 }
@@ -201,6 +222,11 @@ static void print_value(const struct row *row, char *buf, size_t size)
 
 	if (row->type == TEXT || row->type == TAG) {
 		snprintf(buf, size, "%s", *(const char *const *)field);
+		return;
+	}
+	if (row->type == CHOICE) {
+		snprintf(buf, size, "%s",
+			 choices[*(const enum vs_config_choice *)field]);
 		return;
 	}
 	if (row->type == BOOL)

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum vs_config_choice { VS_CONFIG_AUTO, VS_CONFIG_YES, VS_CONFIG_NO };
+
 struct vs_config {
 	bool disable;
 	const char *only;
@@ -26,6 +28,7 @@ struct vs_config {
 	size_t timeout_ms;
 	size_t host_limit;	/* bytes, 0: what the machine has available */
 	size_t threads;		/* 0: from the machine */
+	enum vs_config_choice retain;
 };
 
 extern struct vs_config vs_config;

@@ -27,6 +27,8 @@ static const struct field now_fields[] = {
 	FIELD("resident-bytes", resident_bytes),
 	FIELD("evicted-bytes", evicted_bytes),
 	FIELD("backed-up-bytes", host_bytes),
+	FIELD("host-bytes", held_bytes),
+	FIELD("retained-bytes", retained_bytes),
 	FIELD("unmanaged-bytes", unmanaged_bytes),
 	{ NULL, 0 }
 };
@@ -40,6 +42,8 @@ static const struct field released_fields[] = {
 
 static const struct field last_fields[] = {
 	FIELD("copied-bytes", last.copied_bytes),
+	FIELD("unchanged-bytes", last.unchanged_bytes),
+	FIELD("zero-bytes", last.zero_bytes),
 	FIELD("pageable-bytes", last.pageable_bytes),
 	FIELD("lost-bytes", last.lost_bytes),
 	{ NULL, 0 }
@@ -290,6 +294,9 @@ void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
 	if (reply->status)
 		add_line(text, "message", reply->why.text);
 	add_ledger(text, &reply->ledger);
+	if (reply->trimmed)
+		vs_reply_add(text, "trimmed-bytes=%" PRIu64 "\n",
+			     reply->trimmed_bytes);
 	if (reply->outlook.filled)
 		add_outlook(text, &reply->outlook);
 	vs_reply_add(text, "\n");

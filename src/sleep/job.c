@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "sleep/job.h"
+#include "sleep/retain.h"
 #include "base/lock.h"
 
 #include <stdlib.h>
@@ -109,4 +110,34 @@ bool vs_job_any(const struct vs_job *job)
 {
 	(void)job;
 	return true;
+}
+
+enum vs_status vs_job_carry_out(struct vs_job *job,
+				const struct vs_request *request,
+				struct vs_why *why)
+{
+	struct vs_transition *t = &job->transition;
+
+	switch (request->verb) {
+	case VS_VERB_SLEEP:
+		if (!request->dry_run)
+			return vs_transition_sleep(request, t, why);
+		if (!vs_transition_begin(t))
+			return VS_CANCELLED;
+		return vs_transition_outlook(request, &job->reply.outlook,
+					     why);
+	case VS_VERB_WAKE:
+		return vs_transition_wake(request, t, why);
+	case VS_VERB_PAUSE:
+		return vs_transition_pause(request, t, why);
+	case VS_VERB_QUIESCE:
+		return vs_transition_quiesce(request, t, why);
+	case VS_VERB_TRIM:
+		if (!vs_transition_begin(t))
+			return VS_CANCELLED;
+		job->reply.trimmed_bytes = vs_retain_trim(true);
+		job->reply.trimmed = true;
+		return VS_OK;
+	}
+	return vs_why_set(why, VS_REFUSED, "no such request");
 }

@@ -50,4 +50,9 @@ bool vs_job_cancelled(struct vs_job *job);
 enum vs_status vs_job_say_cancelled(const struct vs_job *job,
 				    struct vs_why *why);
 
+/* What it asks for: @request, as it was when it began.  Not under the lock. */
+enum vs_status vs_job_carry_out(struct vs_job *job,
+				const struct vs_request *request,
+				struct vs_why *why);
+
 #endif

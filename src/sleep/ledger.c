@@ -141,8 +141,10 @@ static void add_segment(struct vs_ledger *out, const struct vs_segment *s)
 	t->live_bytes += s->live_bytes;
 	for (i = 0; i < s->chunk_count; i++) {
 		add_to_device(out, s->device, &s->chunks[i]);
-		if (s->chunks[i].state == VS_CHUNK_RESIDENT)
+		if (s->chunks[i].state == VS_CHUNK_RESIDENT) {
 			t->resident_bytes += s->chunks[i].size;
+			t->retained_bytes += vs_store_held(s->chunks[i].backup);
+		}
 		if (s->chunks[i].state != VS_CHUNK_EVICTED)
 			continue;
 		t->evicted_bytes += s->chunks[i].size;
@@ -166,6 +168,7 @@ static void sum_tag(struct vs_ledger *out, int tag)
 	out->resident_bytes += t->resident_bytes;
 	out->evicted_bytes += t->evicted_bytes;
 	out->host_bytes += t->host_bytes;
+	out->retained_bytes += t->retained_bytes;
 }
 
 static void add_rest(struct vs_ledger *out)
@@ -176,6 +179,7 @@ static void add_rest(struct vs_ledger *out)
 		out->unmanaged[kind] =
 			vs_unmanaged_bytes((enum vs_unmanaged_kind)kind);
 	out->unmanaged_bytes = vs_unmanaged_total();
+	out->held_bytes = vs_store_bytes();
 	out->managed_away = vs_managed_away(~(vs_tag_set)0);
 	out->held_calls = vs_gate_held_total();
 	out->held_now = vs_gate_held_now();

@@ -36,6 +36,8 @@ struct vs_ledger_tag {
 	uint64_t resident_bytes;
 	uint64_t evicted_bytes;
 	uint64_t host_bytes;	/* backed up in host memory */
+	uint64_t retained_bytes;	/* host memory that backups of what is
+					   awake hold */
 	uint64_t lost_bytes;	/* content dropped by the last sleep */
 };
 
@@ -68,6 +70,8 @@ struct vs_ledger_last {
 	uint64_t kept_bytes;		/* stayed; the sum of kept */
 	struct vs_ledger_kept kept[VS_KEPT_MAX];	/* 0 bytes: no more */
 	uint64_t copied_bytes;
+	uint64_t unchanged_bytes;	/* sleep: the backup had them already */
+	uint64_t zero_bytes;		/* sleep: not copied, since all zero */
 	uint64_t pageable_bytes;	/* backed up without pinning */
 	uint64_t lost_bytes;		/* sleep: content dropped */
 	double seconds;			/* the whole operation */
@@ -83,6 +87,8 @@ struct vs_ledger {
 	uint64_t resident_bytes;
 	uint64_t evicted_bytes;
 	uint64_t host_bytes;
+	uint64_t held_bytes;	/* host memory that all backups hold */
+	uint64_t retained_bytes;
 	uint64_t unmanaged_bytes;
 	uint64_t unmanaged[VS_UNMANAGED_KINDS];
 	uint64_t managed_away;	/* of managed memory: left the devices */

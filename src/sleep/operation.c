@@ -4,6 +4,7 @@
 #include "sleep/operation.h"
 #include "sleep/gate.h"
 #include "sleep/job.h"
+#include "sleep/retain.h"
 #include "sleep/transition.h"
 #include "base/driver.h"
 #include "base/lock.h"
@@ -293,30 +294,6 @@ bool vs_operation_rests(struct vs_job *job)
 	return yes;
 }
 
-static enum vs_status carry_out(struct vs_job *job,
-				const struct vs_request *request,
-				struct vs_why *why)
-{
-	struct vs_transition *t = &job->transition;
-
-	switch (request->verb) {
-	case VS_VERB_SLEEP:
-		if (!request->dry_run)
-			return vs_transition_sleep(request, t, why);
-		if (!vs_transition_begin(t))
-			return VS_CANCELLED;
-		return vs_transition_outlook(request, &job->reply.outlook,
-					     why);
-	case VS_VERB_WAKE:
-		return vs_transition_wake(request, t, why);
-	case VS_VERB_PAUSE:
-		return vs_transition_pause(request, t, why);
-	case VS_VERB_QUIESCE:
-		return vs_transition_quiesce(request, t, why);
-	}
-	return vs_why_set(why, VS_REFUSED, "no such request");
-}
-
 /* From now on the gate stays shut until the rest is taken or over. */
 static void begin_rest(struct vs_job *job)
 {
@@ -365,7 +342,7 @@ static void run_job(struct vs_job *job, const struct vs_request *request)
 	enum vs_status st = VS_CANCELLED;
 
 	if (!vs_job_cancelled(job))
-		st = carry_out(job, request, &why);
+		st = vs_job_carry_out(job, request, &why);
 	else if (request->rest)
 		vs_gate_open(VS_HOLD_OPERATION);
 	if (!dry)
@@ -422,12 +399,23 @@ static struct vs_job *next_job(double *until)
 	return NULL;
 }
 
+/* Between two jobs. */
+static double watch_retained(double due)
+{
+	if (!due || vs_lock_now() < due)
+		return due;
+	vs_lock_drop(&job_lock);
+	due = vs_retain_watch();
+	vs_lock_take(&job_lock);
+	return due;
+}
+
 static void *operate(void *unused)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	struct vs_request request;
 	struct vs_job *job;
-	double until;
+	double until, look = 0;
 
 	self = pthread_self();
 	atomic_store(&started, true);
@@ -438,8 +426,11 @@ static void *operate(void *unused)
 			let_go();
 		if (unsettled)
 			settle();
+		look = watch_retained(look);
 		job = next_job(&until);
 		if (!job) {
+			if (look && (!until || look < until))
+				until = look;
 			vs_lock_wait(&job_lock, &changed, until);
 			continue;
 		}
@@ -451,6 +442,7 @@ static void *operate(void *unused)
 		}
 		vs_lock_drop(&job_lock);
 		run_job(job, &request);
+		look = vs_retain_watch();
 		vs_lock_take(&job_lock);
 	}
 	return unused;

@@ -27,6 +27,7 @@ enum vs_verb {
 	VS_VERB_PAUSE,		/* at rest and held; memory stays */
 	VS_VERB_QUIESCE,	/* at rest for as long as the job is not
 				   forgotten: the first step of a group */
+	VS_VERB_TRIM,		/* give back the backups of what is awake */
 };
 enum vs_choice { VS_DEFAULT, VS_YES, VS_NO };
 
@@ -69,6 +70,8 @@ struct vs_reply {
 	struct vs_why why;
 	struct vs_ledger ledger;
 	struct vs_outlook outlook;
+	bool trimmed;
+	uint64_t trimmed_bytes;		/* host memory that went back */
 };
 
 struct vs_progress {

@@ -183,7 +183,7 @@ static void weigh_segment(struct vs_plan *plan, const struct vs_segment *s,
 		else
 			out->release_bytes += c->size;
 		if (!why && !c->lent && is_copied(s, c, level))
-			out->host_bytes += c->size;
+			out->host_bytes += vs_store_need(c->backup, c->size);
 	}
 }
 

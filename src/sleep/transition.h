@@ -57,8 +57,11 @@ enum vs_status vs_transition_quiesce(const struct vs_request *request,
 /* It is let go. */
 void vs_transition_let_go(void);
 
-/* Parts of the above.  The program can be brought to rest at all; its
- * callbacks are told if it runs and nothing sleeps; it comes to rest. */
+/* Parts of the above.  A sleep as asked for can be; the program can be brought
+ * to rest at all; its callbacks are told if it runs and nothing sleeps; it
+ * comes to rest. */
+enum vs_status vs_transition_check(const struct vs_request *request,
+				   struct vs_why *why);
 enum vs_status vs_transition_able(struct vs_why *why);
 void vs_transition_announce(void);
 enum vs_status vs_transition_rest(const struct vs_request *request,

@@ -5,71 +5,16 @@
 #include "sleep/gate.h"
 #include "sleep/ledger.h"
 #include "sleep/plan.h"
-#include "sleep/quiesce.h"
+#include "sleep/retain.h"
 #include "sleep/state.h"
 #include "memory/backing.h"
 #include "memory/ipc_import.h"
 #include "memory/managed.h"
 #include "memory/vmm.h"
-#include "base/driver.h"
-#include "backup/host_pool.h"
 #include "base/log.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static enum vs_status check_hooks(const struct vs_request *r,
-				  struct vs_why *why)
-{
-	char name[64];
-	unsigned long count = vs_driver_unhooked_count(name, sizeof(name));
-
-	if (!count || r->force)
-		return VS_OK;
-	return vs_why_set(why, VS_REFUSED, "%lu driver calls are not under "
-			  "control, %s among them: what they do while asleep "
-			  "cannot be held; force it if they are harmless",
-			  count, name);
-}
-
-/* Level 1 of a tag whose content level 2 has dropped cannot be had. */
-static enum vs_status check_levels(const struct vs_request *r,
-				   struct vs_why *why)
-{
-	const struct vs_segment *s;
-	int bad = -1;
-	size_t i;
-
-	vs_lock_take(&vs_segment_lock);
-	for (i = 0; i < vs_segment_count() && r->level == 1; i++) {
-		s = vs_segment_at(i);
-		if (vs_plan_tags(r) >> s->tag & 1 && s->level == 2)
-			bad = s->tag;
-	}
-	vs_lock_drop(&vs_segment_lock);
-	if (bad < 0)
-		return VS_OK;
-	return vs_why_set(why, VS_REFUSED, "tag %s sleeps at level 2: its "
-			  "content is gone; wake it first",
-			  vs_tag_name(bad));
-}
-
-static enum vs_status check_sleep(const struct vs_request *r,
-				  struct vs_why *why)
-{
-	enum vs_status st = vs_transition_able(why);
-
-	if (st)
-		return st;
-	if (r->level == 2 && r->all_tags && !r->discard_all &&
-	    !vs_tag_declared())
-		return vs_why_set(why, VS_REFUSED, "level 2 drops the content "
-				  "of every tag: name the tags, declare "
-				  "policies in VSLEEP_TAGS, or say that all "
-				  "may be discarded");
-	st = check_hooks(r, why);
-	return st ? st : check_levels(r, why);
-}
 
 /* Every selected tag sleeps already, at the level asked for or deeper. */
 static bool already(const struct vs_request *r)
@@ -96,68 +41,37 @@ static bool already(const struct vs_request *r)
 	return all && !vs_managed_awake(vs_plan_tags(r));
 }
 
-static void add_obstacle(struct vs_outlook *out, const char *text)
+/* Whatever has become of the copies: a chunk has what there is of it. */
+static void keep_backups(struct vs_plan *plan)
 {
-	if (out->obstacle_count == VS_OBSTACLES_MAX)
-		return;
-	snprintf(out->obstacles[out->obstacle_count++],
-		 sizeof(out->obstacles[0]), "%.*s",
-		 (int)sizeof(out->obstacles[0]) - 1, text);
-}
-
-enum vs_status vs_transition_outlook(const struct vs_request *request,
-				     struct vs_outlook *out,
-				     struct vs_why *why)
-{
-	enum vs_status st = check_sleep(request, why), found;
-	struct vs_why other = { .status = VS_OK };
-	char busy[VS_OBSTACLES_MAX][VS_QUIESCE_TEXT];
-	int i, count = 0;
-
-	memset(out, 0, sizeof(*out));
-	out->filled = true;
-	vs_plan_weigh(request, out);
-	out->host_available = vs_host_pool_budget();
-	if (check_hooks(request, &other))
-		add_obstacle(out, other.text);
-	found = vs_quiesce_look(busy, VS_OBSTACLES_MAX, &count, &other);
-	for (i = 0; i < count; i++)
-		add_obstacle(out, busy[i]);
-	if (!found)
-		found = vs_host_pool_check(out->host_bytes, &other);
-	if (found)
-		add_obstacle(out, other.text);
-	if (!st && found)
-		*why = other;
-	return st ? st : found;
-}
-
-static void drop_backups(struct vs_plan *plan)
-{
+	struct vs_step *step;
 	size_t i;
 
-	for (i = 0; i < plan->item_count; i++) {
-		vs_store_drop(plan->items[i].backup);
-		plan->items[i].backup = NULL;
+	vs_lock_take(&vs_segment_lock);
+	for (i = 0; i < plan->step_count; i++) {
+		step = &plan->steps[i];
+		if (step->item != VS_PLAN_NO_ITEM)
+			step->chunk->backup = plan->items[step->item].backup;
 	}
+	vs_lock_drop(&vs_segment_lock);
 }
 
 static void evict(struct vs_plan *plan, struct vs_step *step,
 		  struct vs_ledger_last *result)
 {
 	CUmemGenericAllocationHandle handle = step->chunk->handle;
+	struct vs_backup *useless = NULL;
 	size_t size = step->chunk->size;
-	struct vs_backup *backup = NULL;
 
-	if (step->item != VS_PLAN_NO_ITEM)
-		backup = plan->items[step->item].backup;
 	vs_lock_take(&vs_segment_lock);
 	step->chunk->state = VS_CHUNK_EVICTED;
 	step->chunk->handle = 0;
-	step->chunk->backup = backup;
+	if (step->item == VS_PLAN_NO_ITEM) {
+		useless = step->chunk->backup;
+		step->chunk->backup = NULL;
+	}
 	vs_lock_drop(&vs_segment_lock);
-	if (backup)
-		result->copied_bytes += size;
+	vs_store_drop(useless);
 	if (vs_vmm_release(handle, size)) {
 		result->released_bytes += size;
 		return;
@@ -215,10 +129,6 @@ static enum vs_status evict_all(struct vs_plan *plan,
 		}
 		if (!done && st != VS_PARTIAL)
 			return st;
-		if (step->item != VS_PLAN_NO_ITEM) {
-			vs_store_drop(plan->items[step->item].backup);
-			plan->items[step->item].backup = NULL;
-		}
 		vs_ledger_keep(result, step->chunk->size,
 			       "the driver did not unmap it", false);
 		plan->kept_against_wish = true;
@@ -371,6 +281,32 @@ static enum vs_status unmap_imports(const struct vs_request *r,
 			  result->kept[0].why);
 }
 
+/* What is retained of others than the plan's makes room, should it lack. */
+static enum vs_status copy_out(struct vs_plan *plan, struct vs_transition *t,
+			       struct vs_ledger_last *result,
+			       struct vs_why *why)
+{
+	enum vs_status st;
+
+	vs_transition_phase(t, "copying out", plan->bytes);
+	st = open_all(plan, why);
+	if (!st)
+		st = vs_store_save(plan->items, plan->item_count, &t->meter,
+				   why);
+	if (st == VS_NOHOST && vs_retain_trim(false)) {
+		vs_transition_phase(t, "copying out", plan->bytes);
+		st = vs_store_save(plan->items, plan->item_count, &t->meter,
+				   why);
+	}
+	close_all(plan);
+	keep_backups(plan);
+	result->copied_bytes = t->meter.copied;
+	result->pageable_bytes = t->meter.pageable;
+	result->unchanged_bytes = t->meter.unchanged;
+	result->zero_bytes = t->meter.zero;
+	return st;
+}
+
 static enum vs_status move_out(const struct vs_request *r,
 			       struct vs_transition *t,
 			       struct vs_ledger_last *result,
@@ -382,17 +318,10 @@ static enum vs_status move_out(const struct vs_request *r,
 	st = vs_plan_sleep(&plan, r, result, why);
 	if (st)
 		return st;
-	vs_transition_phase(t, "copying out", plan.bytes);
-	st = open_all(&plan, why);
-	if (!st)
-		st = vs_store_save(plan.items, plan.item_count, &t->meter,
-				   why);
-	close_all(&plan);
+	st = copy_out(&plan, t, result, why);
 	if (!st) {
 		vs_transition_phase(t, "releasing", plan.bytes);
 		st = evict_all(&plan, result, why);
-		if (st)
-			drop_backups(&plan);
 	}
 	if (!st) {
 		vs_plan_set_level(&plan, r->level);
@@ -400,7 +329,6 @@ static enum vs_status move_out(const struct vs_request *r,
 		if (r->level == 2)
 			deepen(&plan);
 		count_lost(&plan, result);
-		result->pageable_bytes = t->meter.pageable;
 		if (unmap_imports(r, result, why))
 			plan.kept_against_wish = true;
 		st = judge(&plan, r, result, why);
@@ -424,6 +352,7 @@ static enum vs_status sleep_at_rest(const struct vs_request *r,
 	else
 		st = move_out(r, t, result, why);
 	if (st && st != VS_PARTIAL) {
+		vs_retain_settle();
 		vs_gate_open(VS_HOLD_OPERATION);
 		vs_ledger_enter(vs_state_settled());
 		return st;
@@ -473,7 +402,7 @@ enum vs_status vs_transition_sleep(const struct vs_request *request,
 	enum vs_status st;
 	bool done;
 
-	st = check_sleep(request, why);
+	st = vs_transition_check(request, why);
 	done = !st && already(request);
 	if (st || (done && held_enough(request))) {
 		if (request->rest)

@@ -5,6 +5,7 @@
 #include "sleep/gate.h"
 #include "sleep/ledger.h"
 #include "sleep/plan.h"
+#include "sleep/retain.h"
 #include "sleep/state.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
@@ -12,12 +13,6 @@
 #include "memory/vmm.h"
 #include "base/driver.h"
 #include "base/log.h"
-
-#include <stdlib.h>
-
-/* Backups that a wake has made useless. */
-static struct vs_backup **stale;
-static size_t stale_count;
 
 void vs_transition_phase(struct vs_transition *t, const char *word,
 			 uint64_t total)
@@ -139,22 +134,7 @@ static enum vs_status bring_back(struct vs_plan *plan,
 	return st;
 }
 
-/* The backups are freed only after the reply: unpinning takes its time. */
-static void retire(struct vs_backup *backup)
-{
-	struct vs_backup **grown;
-
-	if (!backup)
-		return;
-	grown = realloc(stale, (stale_count + 1) * sizeof(*stale));
-	if (!grown) {
-		vs_store_drop(backup);
-		return;
-	}
-	stale = grown;
-	stale[stale_count++] = backup;
-}
-
+/* The backups are retained, for now. */
 static void commit_wake(struct vs_plan *plan, struct vs_ledger_last *result)
 {
 	struct vs_step *step;
@@ -162,14 +142,10 @@ static void commit_wake(struct vs_plan *plan, struct vs_ledger_last *result)
 
 	for (i = 0; i < plan->step_count; i++) {
 		step = &plan->steps[i];
-		if (step->chunk->backup)
-			result->copied_bytes += step->chunk->size;
 		result->restored_bytes += step->chunk->size;
-		retire(step->chunk->backup);
 		vs_lock_take(&vs_segment_lock);
 		step->chunk->handle = step->handle;
 		step->chunk->state = VS_CHUNK_RESIDENT;
-		step->chunk->backup = NULL;
 		vs_lock_drop(&vs_segment_lock);
 	}
 	for (i = 0; i < plan->segment_count; i++)
@@ -250,6 +226,7 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 		st = wake_failed(&plan, st, why);
 	} else {
 		commit_wake(&plan, &result);
+		result.copied_bytes = t->meter.copied;
 		vs_transition_managed_back(request, t, &result);
 		wake_done(request, start, &result);
 	}
@@ -259,12 +236,6 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 
 void vs_transition_clean_up(void)
 {
-	size_t i;
-
-	for (i = 0; i < stale_count; i++)
-		vs_store_drop(stale[i]);
-	free(stale);
-	stale = NULL;
-	stale_count = 0;
+	vs_retain_settle();
 	vs_arena_sweep();
 }

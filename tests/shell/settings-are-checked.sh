@@ -62,7 +62,7 @@ done
 for value in many -1 65; do
 	wrong VSLEEP_THREADS $value "=$value *1 to 64*; using \"0\""
 done
-
+wrong VSLEEP_RETAIN maybe '=maybe is not valid (auto|yes|no: *using "auto"'
 for value in nativ native: native:x native:9-8; do
 	wrong VSLEEP_IPC $value "=$value is none of auto, *; using auto"
 done

@@ -287,7 +287,7 @@ START_TEST(a_dry_run_foretells_it)
 	reply = fixture_ask(&dry);
 	ck_assert_int_eq(reply.status, VS_OK);
 	ck_assert_uint_eq(reply.outlook.release_bytes, 3 * SIZE);
-	ck_assert_uint_eq(reply.outlook.host_bytes, SIZE);
+	ck_assert_uint_eq(reply.outlook.host_bytes, SIZE + MIB);
 	ck_assert_uint_eq(reply.outlook.keep_bytes, MIB);
 	ck_ok(vs_foreign_release(plain));
 	ck_ok(vs_foreign_release(dropped));

@@ -37,6 +37,9 @@ static void assert_filled(void)
 	fixture_assert_filled(large, LARGE);
 }
 
+/* Host memory for all of it, in whole pages. */
+#define TAKEN (24 * MIB)
+
 /* Awake as before, with every byte. */
 static void assert_untouched(void)
 {
@@ -104,12 +107,12 @@ static void assert_says(const char *text)
 START_TEST(a_sleep_without_host_memory_is_refused)
 {
 	start();
-	vs_config.host_limit = SOME + LARGE - 1;
+	vs_config.host_limit = TAKEN - 1;
 	reply = fixture_sleep(1, NULL);
 	assert_status(VS_NOHOST);
-	assert_says("need 22 MiB");
+	assert_says("need 24 MiB");
 	assert_untouched();
-	vs_config.host_limit = SOME + LARGE;
+	vs_config.host_limit = TAKEN;
 	sleep_ok();
 	wake_ok();
 }
@@ -147,10 +150,12 @@ END_TEST
 
 static const struct {
 	const char *call;
-	unsigned calls;
+	unsigned first, last;	/* the first wait is for sums of pages, which
+				   may fail */
 } sleep_steps[] = {
-	{ "cuMemcpyDtoHAsync_v2", CHUNKS + 1 }, { "cuStreamSynchronize", 1 },
-	{ "cuMemUnmap", 1 }, { "cuCtxRecordEvent", 1 },
+	{ "cuMemcpyDtoHAsync_v2", 1, CHUNKS + 1 },
+	{ "cuStreamSynchronize", 2, 3 },
+	{ "cuMemUnmap", 1, 1 }, { "cuCtxRecordEvent", 1, 1 },
 };
 
 /* _i: the step.  Each of its calls before there is no way back. */
@@ -159,7 +164,7 @@ START_TEST(a_sleep_that_fails_changes_nothing)
 	unsigned nth;
 
 	start();
-	for (nth = 1; nth <= sleep_steps[_i].calls; nth++) {
+	for (nth = sleep_steps[_i].first; nth <= sleep_steps[_i].last; nth++) {
 		sim_fail(sleep_steps[_i].call, nth, CUDA_ERROR_UNKNOWN);
 		reply = fixture_sleep(1, NULL);
 		assert_status(VS_CUDA);

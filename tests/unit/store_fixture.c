@@ -59,8 +59,10 @@ void store_drop_all(void)
 {
 	int i;
 
-	for (i = 0; i < STORE_ITEMS; i++)
+	for (i = 0; i < STORE_ITEMS; i++) {
 		vs_store_drop(store_items[i].backup);
+		store_items[i].backup = NULL;
+	}
 }
 
 enum vs_status store_save(struct vs_why *why)

@@ -23,6 +23,8 @@ extern struct vs_context *store_contexts[2];	/* pinned, by device */
 
 void store_set_up(void);
 size_t store_total(void);
+/* Host memory that they take, in whole pages. */
+#define STORE_TAKEN (80 * MIB)
 enum vs_status store_save(struct vs_why *why);
 void store_overwrite(void);
 enum vs_status store_load(size_t first, size_t count, struct vs_why *why);

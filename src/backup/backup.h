@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backup - the bytes of one span, page by page; for the files of backup/.
+ *
+ * The hash of a page describes the bytes at its place, never those on the
+ * device.  Only the thread of the operation changes a backup; how much it
+ * holds may be asked by any.
+ */
+#ifndef VS_BACKUP_BACKUP_H
+#define VS_BACKUP_BACKUP_H
+
+#include <stdatomic.h>
+
+#include "backup/pages.h"
+#include "backup/store.h"
+
+enum vs_place {
+	VS_PLACE_NONE,
+	VS_PLACE_HOST,	/* page @index of @block */
+	VS_PLACE_ZERO,	/* nowhere: all its bytes are zero */
+};
+
+struct vs_page {
+	uint64_t hash[2];
+	struct vs_host_block *block;
+	uint32_t index;
+	uint8_t place;		/* enum vs_place */
+	bool valid;		/* the bytes are there, */
+	bool hashed;		/* and this is their hash */
+};
+
+struct vs_backup {
+	size_t size;
+	size_t count;
+	_Atomic size_t held;	/* bytes of pages that have a place */
+	struct vs_page pages[];
+};
+
+/* For @size bytes, with no page anywhere; NULL: no memory. */
+struct vs_backup *vs_backup_make(size_t size);
+
+/* The bytes of page @i. */
+size_t vs_backup_page_size(const struct vs_backup *backup, size_t i);
+
+/* Page @i, which has no place, gets one, taken for it. */
+void vs_backup_place(struct vs_backup *backup, size_t i,
+		     struct vs_host_block *block, uint32_t index);
+/* Its place is given up, and what is known of its bytes. */
+void vs_backup_clear(struct vs_backup *backup, size_t i);
+
+#endif

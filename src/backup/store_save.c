@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "backup/store.h"
+#include "backup/host_pool.h"
+#include "backup/store_plan.h"
+#include "base/driver.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+#define BLOCK_PAGES (VS_HOST_BLOCK / VS_PAGE)
+
+/* Of plan->todo: the backup has the bytes; they are zero; they are copied. */
+enum { UNCHANGED, ZERO, COPY };
+
+static size_t min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Populating and pinning is what takes longest when nothing is there yet, so
+ * it begins before it is known how many pages are zero.
+ */
+static void prepare_early(struct vs_store_plan *plan)
+{
+	size_t left = vs_pages_left(), sum = 0, pages;
+	struct vs_store_lane *lane, *end = plan->lanes + plan->lane_count;
+	struct vs_why why;
+
+	for (lane = plan->lanes; lane < end; lane++)
+		sum += lane->fresh;
+	if (sum * VS_PAGE > vs_host_pool_budget())
+		return;
+	for (lane = plan->lanes; lane < end; lane++) {
+		pages = lane->fresh - min(lane->fresh, left);
+		left -= lane->fresh - pages;
+		if (pages)
+			vs_host_pool_prepare(pages * VS_PAGE, sum * VS_PAGE,
+					     lane->context, &lane->batches[0],
+					     &why);
+	}
+}
+
+/* All is copied then, so it is no failure. */
+static enum vs_status look(struct vs_store_lane *lane, struct vs_why *why)
+{
+	lane->blind = vs_store_look(lane, why) != VS_OK;
+	if (lane->blind)
+		vs_log_warn("pages of device %d are copied whether changed "
+			    "or not: %s", lane->device, why->text);
+	return VS_OK;
+}
+
+static uint8_t judge_page(const struct vs_store_lane *lane,
+			  const struct vs_page *page,
+			  const struct vs_page_sum *sum)
+{
+	if (lane->blind)
+		return COPY;
+	if (sum->zero)
+		return ZERO;
+	if (page->valid && page->hashed && page->place != VS_PLACE_ZERO &&
+	    page->hash[0] == sum->hash[0] && page->hash[1] == sum->hash[1])
+		return UNCHANGED;
+	return COPY;
+}
+
+/* A page that is copied has its place from here on, or is counted. */
+static void find_place(struct vs_store_lane *lane, struct vs_backup *backup,
+		       size_t i)
+{
+	struct vs_page *page = &backup->pages[i];
+	struct vs_host_block *block;
+	uint32_t index;
+
+	page->valid = false;
+	if (page->place == VS_PLACE_HOST)
+		return;
+	if (vs_pages_take(&block, &index))
+		vs_backup_place(backup, i, block, index);
+	else
+		lane->need++;
+}
+
+static void judge_item(struct vs_store_lane *lane, size_t index)
+{
+	struct vs_store_plan *plan = lane->plan;
+	struct vs_backup *backup = plan->items[index].backup;
+	size_t i, at = plan->first[index], size;
+
+	for (i = 0; i < backup->count; i++, at++) {
+		plan->todo[at] = judge_page(lane, &backup->pages[i],
+					    &plan->sums[at]);
+		size = vs_backup_page_size(backup, i);
+		if (plan->todo[at] == COPY) {
+			find_place(lane, backup, i);
+			continue;
+		}
+		atomic_fetch_add(plan->todo[at] == ZERO ? &plan->meter->zero :
+				 &plan->meter->unchanged, size);
+		atomic_fetch_add(&plan->meter->done, size);
+	}
+}
+
+static enum vs_status make_backups(struct vs_store_plan *plan,
+				   struct vs_why *why)
+{
+	struct vs_store_item *item, *end = plan->items + plan->count;
+
+	for (item = plan->items; item < end; item++) {
+		if (!item->backup)
+			item->backup = vs_backup_make(item->size);
+		if (!item->backup)
+			return vs_why_set(why, VS_NOHOST, "no memory for a "
+					  "backup of %zu MiB",
+					  item->size >> 20);
+	}
+	return VS_OK;
+}
+
+static void judge(struct vs_store_plan *plan)
+{
+	struct vs_store_lane *lane;
+	size_t i;
+
+	for (lane = plan->lanes; lane < plan->lanes + plan->lane_count; lane++)
+		for (i = 0; i < plan->count; i++)
+			if (vs_store_plan_has(lane, i))
+				judge_item(lane, i);
+}
+
+/* Of the pages being prepared so many are needed; how many more are. */
+static size_t use_early(struct vs_store_lane *lane, size_t pages)
+{
+	struct vs_host_batch *batch = lane->batches[0];
+	size_t i, sum = 0;
+
+	if (!batch)
+		return pages;
+	for (i = 0; i < vs_host_pool_count(batch) && sum < pages; i++)
+		sum += vs_pages_in(vs_host_pool_at(batch, i));
+	vs_host_pool_limit(batch, i);
+	return pages - min(sum, pages);
+}
+
+/* Host memory for all pages that have none; checked before it is taken. */
+static enum vs_status prepare_rest(struct vs_store_plan *plan,
+				   struct vs_why *why)
+{
+	struct vs_store_lane *lane, *end = plan->lanes + plan->lane_count;
+	size_t missing[VS_STORE_LANES] = { 0 }, sum = 0, i;
+	enum vs_status st;
+
+	for (lane = plan->lanes, i = 0; lane < end; lane++, i++) {
+		missing[i] = use_early(lane, lane->need);
+		sum += missing[i];
+	}
+	st = vs_host_pool_check(sum * VS_PAGE, why);
+	for (lane = plan->lanes, i = 0; !st && lane < end; lane++, i++)
+		if (missing[i])
+			st = vs_host_pool_prepare(missing[i] * VS_PAGE,
+						  sum * VS_PAGE,
+						  lane->context,
+						  &lane->batches[1], why);
+	return st;
+}
+
+/* The next page of those being prepared. */
+struct cursor {
+	struct vs_store_lane *lane;
+	size_t batch, block;
+	uint32_t page;
+};
+
+static void take_next(struct cursor *c, struct vs_backup *backup, size_t i)
+{
+	struct vs_host_block *block;
+	struct vs_host_batch *batch;
+
+	for (;;) {
+		batch = c->lane->batches[c->batch];
+		if (!batch || c->block == vs_host_pool_count(batch)) {
+			c->batch++;
+			c->block = 0;
+			continue;
+		}
+		block = vs_host_pool_at(batch, c->block);
+		if (c->page < vs_pages_in(block))
+			break;
+		c->block++;
+		c->page = 0;
+	}
+	block->used |= (uint32_t)1 << c->page;
+	vs_backup_place(backup, i, block, c->page++);
+}
+
+static void place_rest(struct vs_store_plan *plan)
+{
+	struct vs_store_lane *lane;
+	struct vs_backup *backup;
+	size_t i, k;
+
+	for (lane = plan->lanes; lane < plan->lanes + plan->lane_count;
+	     lane++) {
+		struct cursor cursor = { .lane = lane };
+
+		for (i = 0; i < plan->count && lane->need; i++) {
+			backup = plan->items[i].backup;
+			if (!vs_store_plan_has(lane, i))
+				continue;
+			for (k = 0; k < backup->count; k++)
+				if (plan->todo[plan->first[i] + k] == COPY &&
+				    backup->pages[k].place != VS_PLACE_HOST)
+					take_next(&cursor, backup, k);
+		}
+	}
+}
+
+/* Pages from @i on that are copied together. */
+static size_t run_length(const struct vs_backup *backup, const uint8_t *todo,
+			 size_t i)
+{
+	const struct vs_page *page = &backup->pages[i];
+	size_t n = 1;
+
+	while (i + n < backup->count && todo[i + n] == COPY &&
+	       page[n].block == page->block &&
+	       page[n].index == page->index + n)
+		n++;
+	return n;
+}
+
+static enum vs_status save_run(struct vs_store_lane *lane,
+			       const struct vs_store_item *item, size_t i,
+			       size_t n, struct vs_why *why)
+{
+	const struct vs_page *page = &item->backup->pages[i];
+	size_t at = i * VS_PAGE, size = min(n * VS_PAGE, item->size - at);
+	enum vs_status st = vs_host_pool_wait(page->block, why);
+	bool pinned;
+	CUresult rc;
+
+	if (st)
+		return st;
+	pinned = vs_host_pool_pinned(page->block, item->context);
+	rc = vs_real.cuMemcpyDtoHAsync_v2(page->block->base +
+					  page->index * VS_PAGE,
+					  item->base + at, size,
+					  lane->pipeline.stream);
+	if (rc)
+		return vs_store_copy_failed(why, rc, "copy out of", item);
+	if (!pinned)
+		atomic_fetch_add(&lane->plan->meter->pageable, size);
+	atomic_fetch_add(&lane->plan->meter->copied, size);
+	return vs_pipeline_queued(&lane->pipeline, size, why);
+}
+
+static enum vs_status save_item(struct vs_store_lane *lane, size_t index,
+				struct vs_why *why)
+{
+	const struct vs_store_item *item = &lane->plan->items[index];
+	const uint8_t *todo = &lane->plan->todo[lane->plan->first[index]];
+	enum vs_status st = VS_OK;
+	size_t i, n;
+
+	for (i = 0; !st && i < item->backup->count; i += n) {
+		n = 1;
+		if (todo[i] != COPY)
+			continue;
+		n = run_length(item->backup, todo, i);
+		st = vs_pipeline_enter(&lane->pipeline, item->context, why);
+		if (!st)
+			st = save_run(lane, item, i, n, why);
+	}
+	return st;
+}
+
+static enum vs_status save_lane(struct vs_store_lane *lane, struct vs_why *why)
+{
+	const struct vs_store_plan *plan = lane->plan;
+	enum vs_status st = VS_OK;
+	size_t i;
+
+	for (i = 0; i < plan->count && !st && !atomic_load(&plan->stop); i++)
+		if (vs_store_plan_has(lane, i))
+			st = save_item(lane, i, why);
+	return st;
+}
+
+/* The blocks being prepared join those that are, or go back. */
+static void finish_batches(struct vs_store_plan *plan, bool stay)
+{
+	struct vs_store_lane *lane;
+	struct vs_host_batch *batch;
+	size_t i, k;
+
+	for (lane = plan->lanes; lane < plan->lanes + plan->lane_count; lane++)
+		for (i = 0; i < 2; i++) {
+			batch = lane->batches[i];
+			if (!batch)
+				continue;
+			if (!stay)
+				vs_host_pool_limit(batch, 0);
+			for (k = 0; k < vs_host_pool_count(batch); k++)
+				vs_pages_join(vs_host_pool_at(batch, k));
+			vs_host_pool_finish(batch);
+		}
+}
+
+static void commit_item(struct vs_store_plan *plan, size_t index)
+{
+	struct vs_backup *backup = plan->items[index].backup;
+	const struct vs_page_sum *sums = &plan->sums[plan->first[index]];
+	const uint8_t *todo = &plan->todo[plan->first[index]];
+	struct vs_page *page = backup->pages;
+	bool told = !vs_store_plan_lane(plan, index)->blind;
+	size_t i;
+
+	for (i = 0; i < backup->count; i++, page++) {
+		if (todo[i] == UNCHANGED)
+			continue;
+		if (todo[i] == ZERO) {
+			vs_backup_clear(backup, i);
+			page->place = VS_PLACE_ZERO;
+		}
+		page->hash[0] = sums[i].hash[0];
+		page->hash[1] = sums[i].hash[1];
+		page->hashed = told;
+		page->valid = true;
+	}
+}
+
+/* What was about to be overwritten is lost; a backup without anything is
+ * none. */
+static void undo_item(struct vs_store_plan *plan, size_t index)
+{
+	struct vs_backup *backup = plan->items[index].backup;
+	bool any = false;
+	size_t i;
+
+	for (i = 0; backup && i < backup->count; i++) {
+		if (!backup->pages[i].valid)
+			vs_backup_clear(backup, i);
+		any |= backup->pages[i].valid;
+	}
+	if (any)
+		return;
+	vs_store_drop(backup);
+	plan->items[index].backup = NULL;
+}
+
+enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
+			     struct vs_store_meter *meter,
+			     struct vs_why *why)
+{
+	struct vs_store_plan plan;
+	enum vs_status st;
+	size_t i;
+
+	if (!count)
+		return VS_OK;
+	st = vs_store_plan_begin(&plan, items, count, meter, true, why);
+	if (st)
+		return st;
+	prepare_early(&plan);
+	st = make_backups(&plan, why);
+	if (!st)
+		st = vs_store_plan_run(&plan, look, why);
+	if (!st) {
+		judge(&plan);
+		st = prepare_rest(&plan, why);
+	}
+	if (!st) {
+		place_rest(&plan);
+		st = vs_store_plan_run(&plan, save_lane, why);
+	}
+	for (i = 0; i < count; i++)
+		if (st)
+			undo_item(&plan, i);
+		else
+			commit_item(&plan, i);
+	finish_batches(&plan, !st);
+	vs_store_plan_end(&plan);
+	return st;
+}
