@@ -197,15 +197,6 @@ static struct vs_context *current(void)
 	return vs_context_pin(handle);
 }
 
-static bool usable(CUdevice device)
-{
-	CUstreamCaptureMode mode = vs_context_relax();
-	bool yes = vs_vmm_usable(device);
-
-	vs_context_unrelax(mode);
-	return yes;
-}
-
 CUresult vs_allocator_alloc(CUdeviceptr *out, size_t size)
 {
 	struct vs_context *context;
@@ -220,7 +211,7 @@ CUresult vs_allocator_alloc(CUdeviceptr *out, size_t size)
 	context = current();
 	if (!context)
 		return native_alloc(out, size);
-	if (usable(context->device))
+	if (vs_vmm_usable(context->device))
 		rc = managed_alloc(context, tag, &base, size);
 	else
 		rc = native_alloc(&base, size);

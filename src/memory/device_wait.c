@@ -6,62 +6,45 @@
 #include "base/context.h"
 #include "base/driver.h"
 
-static CUresult wait_event(struct vs_context *context, CUevent event,
-			   bool *captured)
+static bool is_current(CUcontext context)
 {
-	struct vs_capture_call call;
-	char text[96];
-	CUresult rc;
+	CUcontext current;
 
-	if (!vs_capture_call(&call, context->handle, VS_CAPTURE_PATIENCE,
-			     text, sizeof(text))) {
-		*captured = true;
-		return CUDA_SUCCESS;
-	}
-	rc = vs_real.cuCtxRecordEvent(context->handle, event);
-	vs_capture_called(&call);
-	if (!rc)
-		rc = vs_real.cuEventQuery(event);
-	if (rc == CUDA_ERROR_NOT_READY)
-		rc = vs_real.cuEventSynchronize(event);
-	return rc;
+	return !vs_real.cuCtxGetCurrent(&current) && current == context;
 }
 
-/* Drivers before cuCtxRecordEvent. */
-static CUresult synchronize(struct vs_context *context, bool *captured)
-{
-	struct vs_capture_call call;
-	char text[96];
-	CUresult rc;
-
-	if (!vs_capture_call(&call, context->handle, VS_CAPTURE_PATIENCE,
-			     text, sizeof(text))) {
-		*captured = true;
-		return CUDA_SUCCESS;
-	}
-	rc = vs_real.cuCtxSynchronize();
-	vs_capture_called(&call);
-	return rc;
-}
-
-static CUresult wait_context(struct vs_context *context, bool *captured)
+static CUresult synchronize(struct vs_context *context)
 {
 	struct vs_context_scope scope;
-	CUevent event;
 	CUresult rc;
 
+	if (is_current(context->handle))
+		return vs_real.cuCtxSynchronize();
 	if (vs_context_enter(context, &scope, NULL))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (vs_real.cuCtxRecordEvent) {
-		rc = vs_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-		if (!rc) {
-			rc = wait_event(context, event, captured);
-			vs_real.cuEventDestroy_v2(event);
-		}
-	} else {
-		rc = synchronize(context, captured);
-	}
+	rc = vs_real.cuCtxSynchronize();
 	vs_context_leave(&scope);
+	return rc;
+}
+
+/*
+ * To synchronise an idle context takes a tenth of the time that an event of it
+ * takes, and no room in a launch queue.  It looks for captures when it begins,
+ * so those that come later need not wait for its end.
+ */
+static CUresult wait_context(struct vs_context *context, bool *captured)
+{
+	struct vs_capture_call call;
+	char text[96];
+	CUresult rc;
+
+	if (!vs_capture_call(&call, context->handle, VS_CAPTURE_ENTRY, text,
+			     sizeof(text))) {
+		*captured = true;
+		return CUDA_SUCCESS;
+	}
+	rc = synchronize(context);
+	vs_capture_called(&call);
 	return rc;
 }
 

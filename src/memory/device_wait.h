@@ -3,8 +3,8 @@
  * device_wait - wait until the work queued on a device so far is done, as a
  * free of plain memory does.
  *
- * Called on program threads without locks.  Breaks no capture: while one
- * runs nothing is waited for, and the caller is told.
+ * Called on program threads without locks, in RELAXED capture mode.  Breaks no
+ * capture: while one runs nothing is waited for, and the caller is told.
  */
 #ifndef VS_MEMORY_DEVICE_WAIT_H
 #define VS_MEMORY_DEVICE_WAIT_H

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "memory/vmm.h"
+#include "base/context.h"
 #include "base/driver.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -184,11 +185,13 @@ bool vs_vmm_usable(CUdevice device)
 	d = &devices[device];
 	if (__atomic_load_n(&d->usable, __ATOMIC_ACQUIRE) == UNTRIED) {
 		struct device tried = { .usable = UNTRIED };
+		CUstreamCaptureMode mode = vs_context_relax();
 
 		vs_lock_take(&vmm_lock);
 		tried.tries = ++d->tries;
 		vs_lock_drop(&vmm_lock);
 		probe(&tried, device);
+		vs_context_unrelax(mode);
 		vs_lock_take(&vmm_lock);
 		d->tries -= tried.full;
 		if (d->usable == UNTRIED) {

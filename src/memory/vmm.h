@@ -16,7 +16,7 @@
 #include "base/why.h"
 
 /* Whether plain allocations of @device can be ours: tried once with a real
- * create and map, said once in the log where not. */
+ * create and map, said once in the log where not.  In any capture mode. */
 bool vs_vmm_usable(CUdevice device);
 
 /* The same without trying: it was tried, and cannot be. */

@@ -30,6 +30,7 @@
 static const char *const wanted[] = {
 	"cuCtxGetCurrent", "cuCtxPopCurrent_v2",
 	"cuCtxPushCurrent_v2", "cuCtxRecordEvent", "cuCtxSetCurrent",
+	"cuCtxSynchronize",
 	"cuEventCreate", "cuEventDestroy_v2", "cuEventQuery",
 	"cuMemAddressFree", "cuMemAddressReserve", "cuMemCreate",
 	"cuMemGetAllocationGranularity",

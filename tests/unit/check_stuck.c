@@ -290,7 +290,7 @@ START_TEST(streams_of_that_context_may_go)
 }
 END_TEST
 
-/* It waits behind the full queue, as natively, and has no deadline. */
+/* It waits for what is in the full queue, as natively, and has no deadline. */
 static void *give_back(void *base)
 {
 	vs_real.cuCtxSetCurrent(fixture_context);
@@ -309,12 +309,14 @@ START_TEST(a_free_that_waits_holds_up_nobody)
 	base = fixture_alloc("w", MIB);
 	crowd_one_of_two(_i);
 	ck_assert_int_eq(pthread_create(&thread, NULL, give_back, &base), 0);
-	while (!sim_calls("cuCtxRecordEvent"))
+	while (!sim_calls("cuCtxSynchronize"))
 		sched_yield();
 	since = vs_lock_now();
 	rest_ask(&sleep_soon, VS_BUSY);
 	ck_assert(vs_lock_now() < since + SOON);
 	send(&b, other);
+	meet(&b);
+	send(&b, fixture_context);
 	meet(&b);
 	sim_hold(0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);

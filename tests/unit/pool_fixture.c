@@ -137,7 +137,7 @@ static void *let_go(void *unused)
 	while (!calls || calls != before) {
 		before = calls;
 		usleep(20000);
-		calls = sim_calls("cuEventSynchronize");
+		calls = sim_calls("cuCtxSynchronize");
 	}
 	pool_let_go();
 	return unused;
