@@ -6,6 +6,8 @@
 #include "memory/foreign_query.h"
 #include "memory/foreign_share.h"
 #include "memory/query.h"
+#include "memory/spare.h"
+#include "sleep/watch.h"
 
 VS_INSIDE(cuMemAlloc_v2, (CUdeviceptr *dptr, size_t bytesize),
 	  vs_gate_mine() ? vs_allocator_alloc(dptr, bytesize) :
@@ -20,9 +22,14 @@ VS_INSIDE(cuMemAllocPitch_v2,
 
 VS_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
+	CUresult rc;
+
 	if (!vs_gate_mine())
 		return VS_REAL(cuMemFree_v2, (dptr));
-	return vs_allocator_free(dptr);
+	rc = vs_allocator_free(dptr);
+	if (vs_spare_unwatched())
+		vs_watch_begin();
+	return rc;
 }
 
 VS_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)

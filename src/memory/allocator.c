@@ -10,6 +10,7 @@
 #include "memory/pool.h"
 #include "memory/quarantine.h"
 #include "memory/segment.h"
+#include "memory/spare.h"
 #include "memory/unmanaged.h"
 #include "memory/vmm.h"
 #include "base/context.h"
@@ -22,10 +23,17 @@
 /* Bytes that no device has: the driver may refuse them. */
 #define BEYOND ((size_t)1 << 44)
 
+/* Memory that we hold spare is the program's when it runs out of it. */
 static CUresult native_alloc(CUdeviceptr *out, size_t size)
 {
 	CUresult rc = vs_real.cuMemAlloc_v2(out, size);
+	CUdevice device;
 
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY &&
+	    !vs_real.cuCtxGetDevice(&device)) {
+		vs_allocator_make_room(device, vs_context_current());
+		rc = vs_real.cuMemAlloc_v2(out, size);
+	}
 	if (!rc)
 		vs_unmanaged_add(VS_UNMANAGED_NATIVE, *out, size);
 	return rc;
@@ -110,10 +118,17 @@ enum vs_status vs_allocator_make(CUdevice device, CUcontext context, int tag,
 				 size_t size, CUdeviceptr *out,
 				 struct vs_why *why)
 {
-	CUstreamCaptureMode mode = vs_context_relax();
-	unsigned changes = vs_vmm_accessors();
+	CUstreamCaptureMode mode;
+	unsigned changes;
 	enum vs_status st;
 
+	/* Mapped memory needs no call of the driver. */
+	if (size <= vs_arena_max ?
+	    vs_arena_take(device, context, tag, size, out) :
+	    vs_spare_take(device, context, tag, size, out))
+		return VS_OK;
+	mode = vs_context_relax();
+	changes = vs_vmm_accessors();
 	if (size <= vs_arena_max)
 		st = vs_arena_alloc(device, context, tag, size, out, why);
 	else
@@ -135,7 +150,10 @@ void vs_allocator_make_room(CUdevice device, CUcontext context)
 	if (pending)
 		vs_quarantine_wait(device, context, &captured);
 	vs_pool_make_room(device);
+	vs_spare_stop();
 	vs_arena_trim(device);
+	vs_spare_trim(device);
+	vs_spare_go_on();
 	vs_vmm_retry();
 	vs_context_unrelax(mode);
 }
@@ -355,14 +373,18 @@ CUresult vs_allocator_free_later(CUdeviceptr base)
 
 CUresult vs_allocator_info(size_t *free_bytes, size_t *total)
 {
-	CUresult rc = vs_real.cuMemGetInfo_v2(free_bytes, total);
 	CUdevice device;
+	CUresult rc;
 
-	if (rc || !free_bytes || vs_real.cuCtxGetDevice(&device))
-		return rc;
-	vs_lock_take(&vs_segment_lock);
-	*free_bytes += vs_arena_spare(device) + vs_quarantine_bytes(device) +
-		       vs_pool_spare(device);
-	vs_lock_drop(&vs_segment_lock);
+	vs_spare_stop();
+	rc = vs_real.cuMemGetInfo_v2(free_bytes, total);
+	if (!rc && free_bytes && !vs_real.cuCtxGetDevice(&device)) {
+		vs_lock_take(&vs_segment_lock);
+		*free_bytes += vs_arena_spare(device) +
+			       vs_quarantine_bytes(device) +
+			       vs_pool_spare(device);
+		vs_lock_drop(&vs_segment_lock);
+	}
+	vs_spare_go_on();
 	return rc;
 }

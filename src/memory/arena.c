@@ -3,14 +3,16 @@
 
 #include "memory/arena.h"
 #include "memory/arena_space.h"
+#include "memory/spare.h"
 #include "memory/vmm.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define RESERVE ((size_t)512 << 20)	/* addresses of one segment */
 #define RESERVE_FIRST ((size_t)64 << 20)	/* of an arena's first */
 #define GROW_MAX ((size_t)32 << 20)	/* largest step, bytes */
-#define SPARE_MAX ((size_t)4 << 20)	/* kept backed without use, bytes */
+#define SPARE_MAX ((size_t)4 << 20)	/* kept backed for ever, bytes */
 
 size_t vs_arena_max = VS_ARENA_MAX;
 
@@ -216,18 +218,24 @@ static enum vs_status grow(CUdevice device, CUcontext context, int tag,
 	return st;
 }
 
-enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
-			      size_t size, CUdeviceptr *out,
-			      struct vs_why *why)
+bool vs_arena_take(CUdevice device, CUcontext context, int tag, size_t size,
+		   CUdeviceptr *out)
 {
 	bool found, no_memory = false;
-	enum vs_status st = VS_OK;
 
 	vs_lock_take(&vs_segment_lock);
 	found = take(device, context, tag, size, out, &no_memory);
 	vs_lock_drop(&vs_segment_lock);
-	if (found)
-		return VS_OK;
+	return found;
+}
+
+enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
+			      size_t size, CUdeviceptr *out,
+			      struct vs_why *why)
+{
+	bool found, no_memory;
+	enum vs_status st = VS_OK;
+
 	vs_lock_take(&grow_lock);
 	while (!st) {
 		no_memory = false;
@@ -282,7 +290,7 @@ static size_t spare_of(const struct vs_segment *of)
 	return sum;
 }
 
-static struct vs_chunk *pick(struct vs_segment *s, size_t keep)
+static struct vs_chunk *pick(struct vs_segment *s, size_t keep, double before)
 {
 	struct vs_chunk *c;
 
@@ -293,7 +301,7 @@ static struct vs_chunk *pick(struct vs_segment *s, size_t keep)
 			continue;
 		if (c->state == VS_CHUNK_EVICTED)
 			return c;
-		if (idle(c) && spare_of(s) > keep)
+		if (idle(c) && c->idle_since <= before && spare_of(s) > keep)
 			return c;
 	}
 	return NULL;
@@ -313,18 +321,18 @@ static bool empty(const struct vs_segment *s)
 }
 
 /*
- * Give back chunks of @s without allocations, leaving @keep bytes of spares
- * in its arena, and @s itself when nothing is left.  Lock held; dropped around
- * the driver's calls, the segment being pinned and the chunk marked busy so
- * that no grower maps it.  False when @s is gone.
+ * Give back chunks of @s without allocations since @before, leaving @keep
+ * bytes of spares in its arena, and @s itself when nothing is left.  Lock
+ * held; dropped around the driver's calls, the segment being pinned and the
+ * chunk marked busy so that no grower maps it.  False when @s is gone.
  */
-static bool shrink(struct vs_segment *s, size_t keep)
+static bool shrink(struct vs_segment *s, size_t keep, double before)
 {
 	struct vs_backup *backup;
 	struct vs_chunk *c, was;
 	size_t index;
 
-	while ((c = pick(s, keep))) {
+	while ((c = pick(s, keep, before))) {
 		if (!vs_arena_space_carve(s, c))
 			break;
 		was = *c;
@@ -353,39 +361,67 @@ static bool shrink(struct vs_segment *s, size_t keep)
 	return false;
 }
 
+/* What sleeps is not used again, and pools keep what they want to. */
+static bool may_be_used(const struct vs_segment *s)
+{
+	return s->context && !s->level;
+}
+
 void vs_arena_free(struct vs_block *block)
 {
 	struct vs_segment *s = block->segment;
+	bool emptied;
 
 	vs_lock_take(&vs_segment_lock);
-	vs_arena_space_return(block);
+	emptied = vs_arena_space_return(block);
 	vs_segment_unpin(s);
-	shrink(s, SPARE_MAX);
+	if (!may_be_used(s) || (emptied &&
+	    vs_arena_spare(s->device) > VS_SPARE_MAX))
+		shrink(s, SPARE_MAX, INFINITY);
+	else if (emptied && spare_of(s) > SPARE_MAX)
+		vs_spare_watch();
 	vs_lock_drop(&vs_segment_lock);
 }
 
-/* A segment that goes moves the next one to its index. */
-static void shrink_all(bool any, CUdevice device, size_t keep)
+/* Lock held.  A segment that goes moves the next one to its index. */
+static void shrink_all(bool any, CUdevice device, size_t keep, double before)
 {
 	struct vs_segment *s;
 	size_t i;
 
-	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < vs_segment_count();) {
 		s = vs_segment_at(i);
 		if (!s->part || (!any && s->device != device) ||
-		    shrink(s, keep))
+		    shrink(s, keep, before))
 			i++;
 	}
-	vs_lock_drop(&vs_segment_lock);
+}
+
+bool vs_arena_idle(double before)
+{
+	struct vs_segment *s;
+	size_t i, k;
+
+	shrink_all(true, 0, SPARE_MAX, before);
+	for (i = 0; i < vs_segment_count(); i++) {
+		s = vs_segment_at(i);
+		for (k = 0; s->part && k < s->chunk_count; k++)
+			if (idle(&s->chunks[k]) && spare_of(s) > SPARE_MAX)
+				return true;
+	}
+	return false;
 }
 
 void vs_arena_sweep(void)
 {
-	shrink_all(true, 0, SPARE_MAX);
+	vs_lock_take(&vs_segment_lock);
+	shrink_all(true, 0, SPARE_MAX, INFINITY);
+	vs_lock_drop(&vs_segment_lock);
 }
 
 void vs_arena_trim(CUdevice device)
 {
-	shrink_all(false, device, 0);
+	vs_lock_take(&vs_segment_lock);
+	shrink_all(false, device, 0, INFINITY);
+	vs_lock_drop(&vs_segment_lock);
 }

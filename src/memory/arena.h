@@ -6,7 +6,8 @@
  * An arena segment reserves a long address range and backs it from the front
  * in chunks that grow with the arena.  Free space is kept in bins by size; it
  * never reaches into a chunk without content.  A chunk with no allocation
- * goes back to the device, but for a few MiB kept for the next request.
+ * goes back to the device in a while (spare.h), but for a few MiB kept for the
+ * next request.
  * Segments that sleep are left alone: a request then gets a fresh one.
  *
  * Data under SEGMENT; one grower at a time under GROW, which is held across
@@ -22,7 +23,10 @@
 /* What allocations hold to; tests lower it. */
 extern size_t vs_arena_max;
 
-/* Called without locks.  The block is live, in the table, and backed. */
+/* Called without locks.  The block is live, in the table, and backed.  The
+ * first makes no driver call, and may find no space. */
+bool vs_arena_take(CUdevice device, CUcontext context, int tag, size_t size,
+		   CUdeviceptr *out);
 enum vs_status vs_arena_alloc(CUdevice device, CUcontext context, int tag,
 			      size_t size, CUdeviceptr *out,
 			      struct vs_why *why);
@@ -37,7 +41,12 @@ void vs_arena_trim(CUdevice device);
 /* Give back what frees could not while an operation held the segments. */
 void vs_arena_sweep(void);
 
-/* Bytes of @device backed and holding no allocation; lock held. */
+/* Lock held; dropped meanwhile.  Give back the chunks that hold no allocation
+ * since @before, but for a few MiB.  True if others hold none. */
+bool vs_arena_idle(double before);
+
+/* Bytes of @device backed and holding no allocation, in arenas and elsewhere;
+ * lock held. */
 size_t vs_arena_spare(CUdevice device);
 
 /* With the lock held: the live block at or before @address in its segment. */

@@ -126,15 +126,23 @@ static size_t chunk_index(const struct vs_segment *s, size_t offset)
 	return low;
 }
 
-static void count_blocks(struct vs_segment *s, const struct vs_block *block,
+/* Whether a chunk has none any more. */
+static bool count_blocks(struct vs_segment *s, const struct vs_block *block,
 			 int step)
 {
 	size_t offset = block->base - s->base, end = offset + block->span;
+	bool emptied = false;
 	size_t i;
 
 	for (i = chunk_index(s, offset);
-	     i < s->chunk_count && s->chunks[i].offset < end; i++)
+	     i < s->chunk_count && s->chunks[i].offset < end; i++) {
 		s->chunks[i].blocks += (unsigned)step;
+		if (s->chunks[i].blocks)
+			continue;
+		s->chunks[i].idle_since = vs_lock_now();
+		emptied = true;
+	}
+	return emptied;
 }
 
 void vs_arena_space_keep(struct vs_block *block, bool kept)
@@ -266,13 +274,15 @@ bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 	return true;
 }
 
-void vs_arena_space_return(struct vs_block *block)
+bool vs_arena_space_return(struct vs_block *block)
 {
 	struct vs_segment *s = block->segment;
+	bool emptied;
 
 	mark_start(s, block->base, false);
-	count_blocks(s, block, -1);
+	emptied = count_blocks(s, block, -1);
 	add_free(s, block);
+	return emptied;
 }
 
 size_t vs_arena_space_top(const struct vs_segment *s)
@@ -314,6 +324,7 @@ bool vs_arena_space_fill(struct vs_segment *s, const struct vs_chunk *chunk)
 	}
 	*place = *chunk;
 	place->state = VS_CHUNK_RESIDENT;
+	place->idle_since = vs_lock_now();
 	block->segment = s;
 	block->base = base;
 	block->span = block->size = chunk->size;

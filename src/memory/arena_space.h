@@ -21,8 +21,9 @@ struct vs_arena_part *vs_arena_space_make(size_t size);
 bool vs_arena_space_take(struct vs_segment *s, size_t size, CUdeviceptr *out,
 			 bool *no_memory);
 
-/* A block that has left the table becomes free space; it may be freed. */
-void vs_arena_space_return(struct vs_block *block);
+/* A block that has left the table becomes free space; it may be freed.  True
+ * if a chunk holds no allocation any more. */
+bool vs_arena_space_return(struct vs_block *block);
 
 /* A block is kept by a pool, or no longer; it is not live. */
 void vs_arena_space_keep(struct vs_block *block, bool kept);

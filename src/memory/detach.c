@@ -8,6 +8,7 @@
 #include "memory/managed.h"
 #include "memory/pool_stream.h"
 #include "memory/quarantine.h"
+#include "memory/spare.h"
 #include "memory/unmanaged.h"
 #include "base/context.h"
 
@@ -71,6 +72,7 @@ struct vs_detached *vs_detach_take(CUcontext context,
 			continue;
 		}
 		vs_segment_remove(s);
+		vs_spare_leave(s);
 		hide(s, true);
 		d->segments[d->count++] = s;
 	}
@@ -118,6 +120,7 @@ void vs_detach_restore(struct vs_detached *detached)
 	vs_lock_take(&vs_segment_lock);
 	for (i = 0; i < detached->count; i++) {
 		vs_segment_add(detached->segments[i]);
+		vs_spare_return(detached->segments[i]);
 		hide(detached->segments[i], false);
 	}
 	vs_lock_drop(&vs_segment_lock);

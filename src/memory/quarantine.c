@@ -4,6 +4,7 @@
 #include "memory/quarantine.h"
 #include "memory/arena.h"
 #include "memory/device_wait.h"
+#include "memory/spare.h"
 #include "base/driver.h"
 #include "base/log.h"
 
@@ -28,6 +29,8 @@ static int native_count;
 void vs_quarantine_end(struct vs_block *block)
 {
 	struct vs_segment *s = block->segment;
+	CUdevice device = s->device;
+	bool spare;
 
 	if (s->part) {
 		vs_arena_free(block);
@@ -35,10 +38,15 @@ void vs_quarantine_end(struct vs_block *block)
 	}
 	vs_lock_take(&vs_segment_lock);
 	vs_segment_wait_pins(s, 1);
-	vs_segment_remove(s);
+	spare = vs_spare_put(s);
+	if (!spare)
+		vs_segment_remove(s);
 	vs_segment_unpin(s);
 	vs_lock_drop(&vs_segment_lock);
-	vs_segment_destroy(s);
+	if (spare)
+		vs_spare_limit(device);
+	else
+		vs_segment_destroy(s);
 }
 
 void vs_quarantine_add(struct vs_block *block)

@@ -14,7 +14,7 @@
 
 #include "memory/segment.h"
 
-/* The device is at rest: the block's memory goes back. */
+/* The device is at rest: the block's memory goes back, or is spare. */
 void vs_quarantine_end(struct vs_block *block);
 
 /* Later. */

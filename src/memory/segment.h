@@ -44,6 +44,7 @@ struct vs_chunk {
 				   pools */
 	unsigned lent;		/* processes that have it mapped */
 	bool busy;		/* being unmapped outside the lock */
+	double idle_since;	/* arena: when its last block was freed */
 };
 
 struct vs_arena_part;
@@ -81,6 +82,9 @@ struct vs_segment {
 	bool moving;		/* a sleep or wake works on it */
 	uint64_t lend_id;	/* for other processes; 0: none knows it */
 	size_t loose_index;	/* of the table's own */
+	bool spare;		/* of no allocation: see spare.h */
+	double spare_since;
+	struct vs_segment *spare_next;
 	const char *kept_why;	/* never evicted, for this reason; or NULL */
 	struct vs_chunk *chunks;
 	size_t chunk_count;

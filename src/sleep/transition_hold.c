@@ -12,6 +12,7 @@
 #include "memory/graph_memory.h"
 #include "memory/pool.h"
 #include "memory/quarantine.h"
+#include "memory/spare.h"
 #include "memory/vmm.h"
 #include "base/context.h"
 #include "base/driver.h"
@@ -175,7 +176,10 @@ void vs_transition_tidy(void)
 	vs_pool_settle();
 	for (i = 0; i < count; i++) {
 		vs_quarantine_settle(contexts[i]->device);
+		vs_spare_stop();
 		vs_arena_trim(contexts[i]->device);
+		vs_spare_trim(contexts[i]->device);
+		vs_spare_go_on();
 		vs_context_unpin(contexts[i]);
 	}
 	vs_graph_memory_settle();

@@ -4,6 +4,7 @@
 #include "sleep/watch.h"
 #include "sleep/gate.h"
 #include "memory/pool.h"
+#include "memory/spare.h"
 #include "base/context.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -27,6 +28,15 @@ static void wait_due(double due)
 	vs_lock_drop(&watch_lock);
 }
 
+/* When to look again; 0: not until a watch begins. */
+static double look(void)
+{
+	double pool = vs_pool_idle(vs_lock_now());
+	double spare = vs_spare_idle(vs_lock_now());
+
+	return !pool || (spare && spare < pool) ? spare : pool;
+}
+
 static void *watch(void *unused)
 {
 	double due = 0;
@@ -34,7 +44,7 @@ static void *watch(void *unused)
 	vs_context_relax();
 	while (!vs_gate_closing()) {
 		wait_due(due);
-		due = vs_gate_closing() ? 0 : vs_pool_idle(vs_lock_now());
+		due = vs_gate_closing() ? 0 : look();
 	}
 	return unused;
 }
@@ -48,8 +58,8 @@ static void start(void)
 	rc = vs_thread_start(NULL, "vsleep-watch", watch, NULL);
 	started = !rc;
 	if (rc)
-		vs_log_warn("what unused pools keep does not go back: %s",
-			    strerror(rc));
+		vs_log_warn("what pools and frees keep without use does not "
+			    "go back: %s", strerror(rc));
 }
 
 void vs_watch_begin(void)

@@ -310,6 +310,7 @@ START_TEST(memory_freed_beside_a_capture_stays_until_it_is_over)
 		ck_ok(cuMemFree_v2(others[i]));
 	}
 	ck_assert_uint_eq(waiting(), 0);
+	fixture_later();
 	ck_assert_uint_le(sim_used(0), 4 * MIB);
 }
 END_TEST

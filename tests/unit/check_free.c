@@ -384,6 +384,7 @@ START_TEST(a_free_beside_a_lost_context_goes_through)
 	lose(fixture_new_context(0));
 	fixture_current(fixture_context);
 	fixture_free(base);
+	fixture_later();
 	ck_assert_uint_eq(sim_used(0), 0);
 	fixture_assert_sound();
 }

@@ -16,6 +16,7 @@
 #include "memory/arena.h"
 #include "memory/quarantine.h"
 #include "memory/segment.h"
+#include "memory/spare.h"
 #include "memory/vmm.h"
 #include "sleep/gate.h"
 #include "sleep/transition.h"
@@ -488,6 +489,7 @@ void life_end(void)
 		make_current(contexts[i]);
 		vs_quarantine_settle(i);
 		vs_arena_trim(i);
+		vs_spare_trim(i);
 	}
 	sim_ledger_get(&real);
 	if (real.handles || real.mappings || real.reservations ||
@@ -495,6 +497,5 @@ void life_end(void)
 		life_fail("left: %lu handles, %lu mappings, %lu reservations, "
 			  "%lu allocations, %lu registered, %zu bytes",
 			  real.handles, real.mappings, real.reservations,
-			  real.allocations, real.registered,
-			  real.device_bytes);
+			  real.allocations, real.registered, real.device_bytes);
 }

@@ -10,6 +10,7 @@
 #include "memory/allocator.h"
 #include "memory/arena.h"
 #include "memory/quarantine.h"
+#include "memory/spare.h"
 #include "memory/vmm.h"
 #include "sleep/gate.h"
 
@@ -135,6 +136,11 @@ void fixture_free(CUdeviceptr base)
 	ck_assert_ptr_null(fixture_segment(base));
 }
 
+void fixture_later(void)
+{
+	ck_assert(vs_spare_idle(vs_lock_now() + 2 * VS_SPARE_TIME) == 0);
+}
+
 struct vs_segment *fixture_segment(CUdeviceptr base)
 {
 	struct vs_segment *found = NULL;
@@ -209,6 +215,7 @@ void fixture_assert_empty(void)
 	for (device = 0; device < DEVICES; device++) {
 		vs_quarantine_settle(device);
 		vs_arena_trim(device);
+		vs_spare_trim(device);
 	}
 	real = fixture_sim();
 	ck_assert_uint_eq(real.handles, 0);

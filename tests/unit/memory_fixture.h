@@ -41,6 +41,8 @@ void fixture_current(CUcontext context);
 /* An allocation of ours with that tag, filled with what its address gives. */
 CUdeviceptr fixture_alloc(const char *tag, size_t size);
 void fixture_free(CUdeviceptr base);
+/* Time passes: what is kept for a moment only goes back. */
+void fixture_later(void);
 void fixture_fill(CUdeviceptr base, size_t size);
 void fixture_assert_filled(CUdeviceptr base, size_t size);
 void fixture_assert_zero(CUdeviceptr base, size_t size);
