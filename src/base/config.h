@@ -27,6 +27,7 @@ struct vs_config {
 	const char *ipc;
 	size_t timeout_ms;
 	size_t host_limit;	/* bytes, 0: what the machine has available */
+	const char *spill_dir;	/* "": none */
 	size_t threads;		/* 0: from the machine */
 	enum vs_config_choice retain;
 };
