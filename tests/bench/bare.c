@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bare MIB - nothing but the driver calls that a sleep and a wake need: what
+ * could be reached on this machine, and the limit of the link.
+ *
+ *   first     threads populate and register host memory, 64 MiB at a time,
+ *             while what is ready is copied; then unmap and release
+ *   again     the same with that host memory
+ *   release   unmap and release alone
+ *   wake      create, map, access, copy, block by block
+ *   zero      create, map, access, clear
+ *   limit     d2h= and h2d=, GiB/s of pinned copies, the better of three
+ *   check, quit
+ *
+ * first, again, release, wake and zero say their seconds.
+ */
+#include "mapped.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PIECE (64 * MIB)
+
+static struct mapped *blocks;
+static size_t count, total;
+static CUdeviceptr base;	/* the blocks lie side by side */
+static CUstream stream;
+static char *host;
+static atomic_size_t next_piece;
+static atomic_int *ready;
+static unsigned threads;
+
+static void copy_out(size_t at)
+{
+	CK(cuMemcpyDtoHAsync(host + at, base + at, PIECE, stream));
+}
+
+static void copy_in(size_t at, size_t size)
+{
+	CK(cuMemcpyHtoDAsync(base + at, host + at, size, stream));
+}
+
+/* One copy may not span two registrations. */
+static void copy_in_block(size_t at, size_t size)
+{
+	while (size) {
+		size_t part = PIECE - at % PIECE;
+
+		part = part < size ? part : size;
+		copy_in(at, part);
+		at += part;
+		size -= part;
+	}
+}
+
+static void release(void)
+{
+	for (size_t i = 0; i < count; i++)
+		mapped_unback(&blocks[i]);
+}
+
+static void *prepare(void *unused)
+{
+	size_t i;
+
+	CK(cuCtxSetCurrent(drv.context));
+	while ((i = next_piece++) < total / PIECE) {
+		if (madvise(host + i * PIECE, PIECE, MADV_POPULATE_WRITE))
+			perror("populate");
+		CK(cuMemHostRegister(host + i * PIECE, PIECE,
+				     CU_MEMHOSTREGISTER_PORTABLE));
+		ready[i] = 1;
+	}
+	return unused;
+}
+
+static void say(double from)
+{
+	printf("ok seconds=%.6f\n", prog_now() - from);
+}
+
+static void first(void)
+{
+	pthread_t *thread = (pthread_t *)calloc(threads, sizeof(*thread));
+	double from = prog_now();
+
+	for (unsigned i = 0; i < threads; i++)
+		if (!thread || pthread_create(&thread[i], NULL, prepare, NULL))
+			exit(1);
+	for (size_t i = 0; i < total / PIECE; i++) {
+		while (!ready[i])
+			usleep(50);
+		copy_out(i * PIECE);
+	}
+	for (unsigned i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	CK(cuStreamSynchronize(stream));
+	release();
+	say(from);
+	free(thread);
+}
+
+static double all_out(void)
+{
+	double from = prog_now();
+
+	for (size_t at = 0; at < total; at += PIECE)
+		copy_out(at);
+	CK(cuStreamSynchronize(stream));
+	return prog_now() - from;
+}
+
+static double all_in(void)
+{
+	double from = prog_now();
+
+	for (size_t at = 0; at < total; at += PIECE)
+		copy_in(at, PIECE);
+	CK(cuStreamSynchronize(stream));
+	return prog_now() - from;
+}
+
+static void again(void)
+{
+	double from = prog_now();
+
+	all_out();
+	release();
+	say(from);
+}
+
+static void release_alone(void)
+{
+	double from = prog_now();
+
+	release();
+	say(from);
+}
+
+static void wake(void)
+{
+	double from = prog_now();
+
+	for (size_t i = 0; i < count; i++) {
+		mapped_back(&blocks[i]);
+		copy_in_block(blocks[i].p - base, blocks[i].size);
+	}
+	CK(cuStreamSynchronize(stream));
+	say(from);
+}
+
+static void wake_zeroed(void)
+{
+	double from = prog_now();
+
+	for (size_t i = 0; i < count; i++) {
+		mapped_back(&blocks[i]);
+		CK(cuMemsetD8Async(blocks[i].p, 0, blocks[i].size, stream));
+	}
+	CK(cuStreamSynchronize(stream));
+	say(from);
+}
+
+static void limit(void)
+{
+	double out = 1e9, in = 1e9;
+
+	for (int i = 0; i < 3; i++) {
+		double o = all_out(), n = all_in();
+
+		out = o < out ? o : out;
+		in = n < in ? n : in;
+	}
+	printf("ok d2h=%.3f h2d=%.3f\n", (double)total / GIB / out,
+	       (double)total / GIB / in);
+}
+
+static void check(void)
+{
+	printf("ok bad=%lu\n", mapped_bad(blocks, count));
+}
+
+static void make_blocks(size_t groups)
+{
+	total = groups * MAPPED_GROUP_BYTES;
+	count = groups * MAPPED_GROUP;
+	blocks = (struct mapped *)calloc(count, sizeof(*blocks));
+	ready = (atomic_int *)calloc(total / PIECE, sizeof(*ready));
+	host = (char *)mmap(NULL, total + 2 * MIB, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!blocks || !ready || host == MAP_FAILED)
+		exit(1);
+	host += -(uintptr_t)host % (2 * MIB);
+	madvise(host, total, MADV_HUGEPAGE);
+	CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CK(cuMemAddressReserve(&base, total, 0, 0, 0));
+	for (size_t i = 0, at = 0; i < count; at += blocks[i++].size) {
+		blocks[i].p = base + at;
+		blocks[i].size = mapped_group[i % MAPPED_GROUP];
+		mapped_back(&blocks[i]);
+	}
+	mapped_fill(blocks, count);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct mapped_verb verbs[] = {
+		{ "first", first },
+		{ "again", again },
+		{ "release", release_alone },
+		{ "wake", wake },
+		{ "zero", wake_zeroed },
+		{ "limit", limit },
+		{ "check", check },
+		{ NULL, NULL }
+	};
+	size_t mib = argc == 2 ? strtoull(argv[1], NULL, 0) : 0;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (mib * MIB < MAPPED_GROUP_BYTES) {
+		fprintf(stderr, "usage: bare MIB (512 or more)\n");
+		return 2;
+	}
+	threads = cores > 1 ? (unsigned)cores - 1 : 1;
+	drv_open();
+	make_blocks(mib * MIB / MAPPED_GROUP_BYTES);
+	mapped_obey(verbs);
+	return 0;
+}
