@@ -75,22 +75,30 @@ static char *map_aligned(size_t size)
 	return base;
 }
 
-static struct vs_host_block *make_block(size_t size)
+/* One mapping for all blocks of a list: pinning takes longer in many. */
+static char *map_blocks(size_t size)
+{
+	char *base = map_aligned(size);
+
+	if (!base)
+		return NULL;
+	madvise(base, size, MADV_HUGEPAGE);
+	madvise(base, size, MADV_DONTFORK);
+	madvise(base, size, MADV_DONTDUMP);
+	return base;
+}
+
+static struct vs_host_block *make_block(char *base, size_t size,
+					struct vs_host_batch *batch)
 {
 	struct vs_host_block *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
-	b->size = (size + HUGE - 1) / HUGE * HUGE;
-	b->base = map_aligned(b->size);
-	if (!b->base) {
-		free(b);
-		return NULL;
-	}
-	madvise(b->base, b->size, MADV_HUGEPAGE);
-	madvise(b->base, b->size, MADV_DONTFORK);
-	madvise(b->base, b->size, MADV_DONTDUMP);
-	atomic_fetch_add(&taken, b->size);
+	b->base = base;
+	b->size = size;
+	b->batch = batch;
+	atomic_fetch_add(&taken, size);
 	return b;
 }
 
@@ -152,19 +160,23 @@ static void retry_stuck(void)
 	}
 }
 
-/* A kernel older than 5.14 has no populate; touching does the same, but
- * cannot be refused. */
+/*
+ * A huge page at a time, since whoever pins waits for the address space
+ * meanwhile.  A kernel older than 5.14 has no populate; touching does the
+ * same, but cannot be refused.
+ */
 static int populate(struct vs_host_block *b)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), at;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = 0;
 
 #ifdef MADV_POPULATE_WRITE
-	if (!madvise(b->base, b->size, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno != EINVAL)
+	while (at < b->size &&
+	       !madvise(b->base + at, HUGE, MADV_POPULATE_WRITE))
+		at += HUGE;
+	if (at < b->size && errno != EINVAL)
 		return errno;
 #endif
-	for (at = 0; at < b->size; at += page)
+	for (; at < b->size; at += page)
 		((volatile char *)b->base)[at] = 0;
 	return 0;
 }
@@ -252,27 +264,38 @@ enum vs_status vs_host_pool_prepare(size_t bytes, size_t all,
 				    struct vs_host_batch **out,
 				    struct vs_why *why)
 {
-	size_t count = blocks_of(bytes), size;
+	size_t count = blocks_of(bytes), size, at;
+	size_t all_bytes = (bytes + HUGE - 1) / HUGE * HUGE;
 	struct vs_host_batch *batch;
-	struct vs_host_block *block;
+	char *base;
 
 	batch = calloc(1, sizeof(*batch) + count * sizeof(batch->blocks[0]));
 	if (!batch)
 		return vs_why_set(why, VS_NOHOST, "host memory: no memory for "
 				  "a list of %zu blocks", count);
 	batch->context = context;
-	while (batch->count < count) {
-		size = bytes < VS_HOST_BLOCK ? bytes : VS_HOST_BLOCK;
-		block = make_block(size);
-		if (!block) {
-			vs_host_pool_finish(batch);
-			return vs_why_set(why, VS_NOHOST, "host memory: no "
-					  "addresses for a block: %s",
-					  strerror(errno));
-		}
-		block->batch = batch;
-		batch->blocks[batch->count++] = block;
-		bytes -= size;
+	base = map_blocks(all_bytes);
+	if (!base) {
+		free(batch);
+		return vs_why_set(why, VS_NOHOST, "host memory: no addresses "
+				  "for %zu MiB: %s", bytes >> 20,
+				  strerror(errno));
+	}
+	for (at = 0; at < all_bytes; at += size) {
+		size = all_bytes - at;
+		if (size > VS_HOST_BLOCK)
+			size = VS_HOST_BLOCK;
+		batch->blocks[batch->count] = make_block(base + at, size,
+							 batch);
+		if (!batch->blocks[batch->count])
+			break;
+		batch->count++;
+	}
+	if (at < all_bytes) {
+		munmap(base + at, all_bytes - at);
+		vs_host_pool_finish(batch);
+		return vs_why_set(why, VS_NOHOST, "host memory: no memory for "
+				  "a list of %zu blocks", count);
 	}
 	atomic_store(&batch->wanted, count);
 	start_threads(batch, blocks_of(all));

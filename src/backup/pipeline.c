@@ -9,7 +9,8 @@
 
 /*
  * An event follows every WINDOW bytes, and the one before it is waited for
- * then, so that the meter tells the truth and the link never idles.
+ * then, so that the meter tells the truth and the link never idles.  Without
+ * spinning: those who pin memory meanwhile would wait for it.
  */
 #define WINDOW ((size_t)256 << 20)
 
@@ -85,7 +86,8 @@ static CUresult turn(struct vs_pipeline *p)
 
 	if (!p->event)
 		rc = vs_real.cuEventCreate(&p->event,
-					   CU_EVENT_DISABLE_TIMING);
+					   CU_EVENT_DISABLE_TIMING |
+					   CU_EVENT_BLOCKING_SYNC);
 	else
 		rc = vs_real.cuEventSynchronize(p->event);
 	if (rc)
