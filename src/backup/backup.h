@@ -17,6 +17,7 @@
 enum vs_place {
 	VS_PLACE_NONE,
 	VS_PLACE_HOST,	/* page @index of @block */
+	VS_PLACE_FILE,	/* slot @index of the spill */
 	VS_PLACE_ZERO,	/* nowhere: all its bytes are zero */
 };
 
@@ -32,7 +33,7 @@ struct vs_page {
 struct vs_backup {
 	size_t size;
 	size_t count;
-	_Atomic size_t held;	/* bytes of pages that have a place */
+	_Atomic size_t held;	/* bytes of pages that are in host memory */
 	struct vs_page pages[];
 };
 
@@ -45,6 +46,14 @@ size_t vs_backup_page_size(const struct vs_backup *backup, size_t i);
 /* Page @i, which has no place, gets one, taken for it. */
 void vs_backup_place(struct vs_backup *backup, size_t i,
 		     struct vs_host_block *block, uint32_t index);
+void vs_backup_place_in_file(struct vs_backup *backup, size_t i,
+			     uint32_t slot);
+/* It has one. */
+static inline bool vs_backup_placed(const struct vs_page *page)
+{
+	return page->place == VS_PLACE_HOST || page->place == VS_PLACE_FILE;
+}
+
 /* Its place is given up, and what is known of its bytes. */
 void vs_backup_clear(struct vs_backup *backup, size_t i);
 

@@ -15,8 +15,8 @@
 #include <time.h>
 
 /* With fewer the link idles; with the least there still is some overlap. */
-#define SLOTS_MAX 64
-#define SLOTS_MIN 8
+#define SLOTS_MAX (VS_RING_MOST / VS_PAGE)
+#define SLOTS_MIN (VS_RING_LEAST / VS_PAGE)
 #define BLOCKS_MAX (SLOTS_MAX * VS_PAGE / VS_HOST_BLOCK)
 #define THREADS_MAX 12
 
@@ -271,21 +271,22 @@ static enum vs_status take_memory(struct vs_ring *ring, size_t bytes,
 		return st;
 	ring->slot_count = 0;
 	for (i = 0; !st && i * VS_HOST_BLOCK < bytes; i++) {
-		block = vs_host_pool_wait(batch, i, why);
-		if (!block)
-			st = VS_NOHOST;
-		else if (!block->pinned)
+		block = vs_host_pool_at(batch, i);
+		st = vs_host_pool_wait(block, why);
+		if (!st && !block->pinned)
 			st = vs_why_set(why, VS_NOHOST, "host memory: %zu MiB "
 					"could not be pinned", bytes >> 20);
-		else
+		else if (!st)
 			for (at = 0; at < block->size; at += VS_PAGE)
 				ring->slots[ring->slot_count++].memory =
 					block->base + at;
 		ring->blocks[i] = block;
 	}
-	vs_host_pool_finish(batch, st != VS_OK);
-	if (!st)
+	if (st)
+		vs_host_pool_limit(batch, 0);
+	else
 		ring->block_count = i;
+	vs_host_pool_finish(batch);
 	return st;
 }
 
@@ -336,7 +337,8 @@ static enum vs_status start_threads(struct vs_ring *ring, struct vs_why *why)
 }
 
 enum vs_status vs_ring_open(struct vs_context *context, CUstream stream,
-			    struct vs_ring **out, struct vs_why *why)
+			    size_t most, struct vs_ring **out,
+			    struct vs_why *why)
 {
 	struct vs_ring *ring = calloc(1, sizeof(*ring));
 	size_t slots = SLOTS_MAX;
@@ -350,6 +352,8 @@ enum vs_status vs_ring_open(struct vs_context *context, CUstream stream,
 	vs_lock_cond_init(&ring->work);
 	vs_lock_cond_init(&ring->room);
 	ring->last = &ring->first;
+	while (slots > SLOTS_MIN && slots * VS_PAGE > most)
+		slots /= 2;
 	do {
 		st = take_memory(ring, slots * VS_PAGE, why);
 		slots /= 2;

@@ -20,16 +20,21 @@
 
 struct vs_ring;
 
+/* Host memory that a ring takes, at most and at least; bytes. */
+#define VS_RING_MOST ((size_t)128 << 20)
+#define VS_RING_LEAST ((size_t)16 << 20)
+
 /* The far side of a copy. */
 struct vs_far {
 	void *memory;	/* NULL: in the spill */
 	uint32_t slot;	/* of the spill */
 };
 
-/* @context is pinned; @stream is one of it.  VS_NOHOST: no pinned memory, or
- * no threads. */
+/* @context is pinned; @stream is one of it.  @most: host memory that it may
+ * take, if that is enough.  VS_NOHOST: no pinned memory, or no threads. */
 enum vs_status vs_ring_open(struct vs_context *context, CUstream stream,
-			    struct vs_ring **out, struct vs_why *why);
+			    size_t most, struct vs_ring **out,
+			    struct vs_why *why);
 
 /*
  * Begin to move @size bytes, 1 to VS_PAGE.  Waits while all slots are in use.

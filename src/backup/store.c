@@ -3,6 +3,7 @@
 
 #include "backup/store.h"
 #include "backup/backup.h"
+#include "backup/spill.h"
 
 #include <stdlib.h>
 
@@ -41,11 +42,20 @@ void vs_backup_place(struct vs_backup *backup, size_t i,
 	atomic_fetch_add(&stored, size);
 }
 
+void vs_backup_place_in_file(struct vs_backup *backup, size_t i,
+			     uint32_t slot)
+{
+	backup->pages[i].index = slot;
+	backup->pages[i].place = VS_PLACE_FILE;
+}
+
 void vs_backup_clear(struct vs_backup *backup, size_t i)
 {
 	struct vs_page *page = &backup->pages[i];
 	size_t size = vs_backup_page_size(backup, i);
 
+	if (page->place == VS_PLACE_FILE)
+		vs_spill_free(&page->index, 1);
 	if (page->place == VS_PLACE_HOST) {
 		atomic_fetch_sub(&backup->held, size);
 		atomic_fetch_sub(&stored, size);
@@ -73,7 +83,7 @@ size_t vs_store_need(const struct vs_backup *backup, size_t size)
 	size_t need = (size + VS_PAGE - 1) / VS_PAGE * VS_PAGE, i;
 
 	for (i = 0; backup && i < backup->count; i++)
-		if (backup->pages[i].place == VS_PLACE_HOST)
+		if (vs_backup_placed(&backup->pages[i]))
 			need -= VS_PAGE;
 	return need;
 }

@@ -14,7 +14,8 @@ static size_t run_length(const struct vs_backup *backup, size_t i)
 
 	while (i + n < backup->count && page[n].place == page->place &&
 	       (page->place == VS_PLACE_ZERO ||
-		(page[n].block == page->block &&
+		(page->place == VS_PLACE_HOST &&
+		 page[n].block == page->block &&
 		 page[n].index == page->index + n)))
 		n++;
 	return n;
@@ -30,22 +31,43 @@ static enum vs_status load_zeros(struct vs_store_lane *lane,
 	return rc ? vs_store_copy_failed(why, rc, "zero fill of", item) : VS_OK;
 }
 
-static enum vs_status load_pages(struct vs_store_lane *lane,
-				 const struct vs_store_item *item, size_t at,
-				 size_t size, struct vs_why *why)
+/* Page by page, by way of the ring. */
+static enum vs_status load_far(struct vs_store_lane *lane,
+			       const struct vs_store_item *item, size_t i,
+			       size_t n, struct vs_why *why)
 {
-	const struct vs_page *page = &item->backup->pages[at / VS_PAGE];
+	enum vs_status st = VS_OK;
+
+	for (; !st && n; i++, n--)
+		st = vs_ring_in(lane->ring,
+				vs_store_far(&item->backup->pages[i]),
+				item->base + i * VS_PAGE,
+				vs_backup_page_size(item->backup, i), why);
+	return st;
+}
+
+static enum vs_status load_pages(struct vs_store_lane *lane,
+				 const struct vs_store_item *item, size_t i,
+				 size_t n, size_t size, struct vs_why *why)
+{
+	const struct vs_page *page = &item->backup->pages[i];
+	bool file = page->place == VS_PLACE_FILE;
 	CUresult rc;
 
-	vs_host_pool_pinned(page->block, item->context);
-	rc = vs_real.cuMemcpyHtoDAsync_v2(item->base + at,
+	atomic_fetch_add(&lane->plan->meter->copied, size);
+	if ((file || !vs_host_pool_pinned(page->block, item->context)) &&
+	    vs_store_ring(lane, why))
+		return load_far(lane, item, i, n, why);
+	if (file)
+		return vs_why_set(why, VS_NOHOST, "host memory: no %zu MiB "
+				  "that the spill could be reached through",
+				  VS_RING_LEAST >> 20);
+	rc = vs_real.cuMemcpyHtoDAsync_v2(item->base + i * VS_PAGE,
 					  page->block->base +
 					  page->index * VS_PAGE, size,
 					  lane->pipeline.stream);
-	if (rc)
-		return vs_store_copy_failed(why, rc, "copy back to", item);
-	atomic_fetch_add(&lane->plan->meter->copied, size);
-	return VS_OK;
+	return rc ? vs_store_copy_failed(why, rc, "copy back to", item) :
+		    VS_OK;
 }
 
 static enum vs_status load_run(struct vs_store_lane *lane,
@@ -63,7 +85,7 @@ static enum vs_status load_run(struct vs_store_lane *lane,
 	if (item->backup->pages[i].place == VS_PLACE_ZERO)
 		st = load_zeros(lane, item, at, size, why);
 	else
-		st = load_pages(lane, item, at, size, why);
+		st = load_pages(lane, item, i, n, size, why);
 	return st ? st : vs_pipeline_queued(&lane->pipeline, size, why);
 }
 
@@ -74,7 +96,7 @@ static enum vs_status load_item(struct vs_store_lane *lane, size_t index,
 	enum vs_status st;
 	size_t i, n;
 
-	st = vs_pipeline_enter(&lane->pipeline, item->context, why);
+	st = vs_store_enter(lane, item->context, why);
 	if (!st)
 		st = lane->plan->ready(lane->plan->arg, index, why);
 	if (!st && !item->backup) {

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "backup/store_plan.h"
+#include "backup/spill.h"
 #include "base/driver.h"
 #include "base/thread.h"
 
@@ -109,6 +110,10 @@ enum vs_status vs_store_plan_begin(struct vs_store_plan *plan,
 
 void vs_store_plan_end(struct vs_store_plan *plan)
 {
+	if (plan->slot_next < plan->slot_count)
+		vs_spill_free(plan->slots + plan->slot_next,
+			      plan->slot_count - plan->slot_next);
+	free(plan->slots);
 	free(plan->first);
 	free(plan->sums);
 	free(plan->todo);
@@ -128,11 +133,56 @@ static void lane_failed(struct vs_store_lane *lane, enum vs_status st,
 	atomic_store(&plan->stop, true);
 }
 
+static enum vs_status end_ring(struct vs_store_lane *lane, struct vs_why *why)
+{
+	enum vs_status st = VS_OK;
+
+	if (lane->ring) {
+		st = vs_ring_drain(lane->ring, why);
+		vs_ring_close(lane->ring);
+	}
+	lane->ring = NULL;
+	return st;
+}
+
+enum vs_status vs_store_enter(struct vs_store_lane *lane,
+			      struct vs_context *context, struct vs_why *why)
+{
+	enum vs_status st = VS_OK;
+
+	if (lane->pipeline.context != context)
+		st = end_ring(lane, why);
+	return st ? st : vs_pipeline_enter(&lane->pipeline, context, why);
+}
+
+struct vs_ring *vs_store_ring(struct vs_store_lane *lane, struct vs_why *why)
+{
+	size_t share = vs_host_pool_budget() / lane->plan->lane_count;
+
+	if (!lane->ring && !lane->ringless)
+		lane->ringless = vs_ring_open(lane->pipeline.context,
+					      lane->pipeline.stream, share,
+					      &lane->ring, why) != VS_OK;
+	return lane->ring;
+}
+
+struct vs_far vs_store_far(const struct vs_page *page)
+{
+	struct vs_far far = { .slot = page->index };
+
+	if (page->place == VS_PLACE_HOST)
+		far.memory = page->block->base + page->index * VS_PAGE;
+	return far;
+}
+
 static void run_lane(struct vs_store_lane *lane, vs_store_step *step)
 {
 	struct vs_why why;
 	enum vs_status st = step(lane, &why);
 
+	if (st)
+		lane_failed(lane, st, &why);
+	st = end_ring(lane, &why);
 	if (st)
 		lane_failed(lane, st, &why);
 	st = vs_pipeline_leave(&lane->pipeline, &why);

@@ -11,6 +11,7 @@
 #include "backup/backup.h"
 #include "backup/page_hash.h"
 #include "backup/pipeline.h"
+#include "backup/ring.h"
 #include "base/lock.h"
 
 /* A device beyond the last lane shares that one. */
@@ -26,6 +27,8 @@ struct vs_store_lane {
 	size_t fresh;			/* of these, those without a backup */
 	size_t need;			/* pages that still need a place */
 	bool blind;			/* what the pages are cannot be told */
+	struct vs_ring *ring;		/* NULL: none yet, or no longer */
+	bool ringless;			/* it could not be had */
 	pthread_t thread;
 	bool threaded;
 	/* pages being prepared: before it is known how many are needed, and
@@ -40,6 +43,9 @@ struct vs_store_plan {
 					   one more: how many */
 	struct vs_page_sum *sums;	/* what the pages are on the device */
 	uint8_t *todo;			/* what becomes of a page */
+	uint32_t *slots;		/* of the spill, for pages without host
+					   memory */
+	size_t slot_count, slot_next;
 	struct vs_store_meter *meter;
 	vs_store_ready *ready;
 	void *arg;
@@ -69,6 +75,16 @@ typedef enum vs_status vs_store_step(struct vs_store_lane *lane,
 				     struct vs_why *why);
 enum vs_status vs_store_plan_run(struct vs_store_plan *plan,
 				 vs_store_step *step, struct vs_why *why);
+
+/* The lane's copies are in @context from now on. */
+enum vs_status vs_store_enter(struct vs_store_lane *lane,
+			      struct vs_context *context, struct vs_why *why);
+
+/* A ring in that context, made when it is first needed; NULL: it cannot be. */
+struct vs_ring *vs_store_ring(struct vs_store_lane *lane, struct vs_why *why);
+
+/* The far side of a page that goes by way of the ring. */
+struct vs_far vs_store_far(const struct vs_page *page);
 
 /* Step: sum up the pages of the lane's items on the device. */
 enum vs_status vs_store_look(struct vs_store_lane *lane, struct vs_why *why);

@@ -3,6 +3,7 @@
 
 #include "backup/store.h"
 #include "backup/host_pool.h"
+#include "backup/spill.h"
 #include "backup/store_plan.h"
 #include "base/driver.h"
 #include "base/log.h"
@@ -76,7 +77,7 @@ static void find_place(struct vs_store_lane *lane, struct vs_backup *backup,
 	uint32_t index;
 
 	page->valid = false;
-	if (page->place == VS_PLACE_HOST)
+	if (vs_backup_placed(page))
 		return;
 	if (vs_pages_take(&block, &index))
 		vs_backup_place(backup, i, block, index);
@@ -145,7 +146,35 @@ static size_t use_early(struct vs_store_lane *lane, size_t pages)
 	return pages - min(sum, pages);
 }
 
-/* Host memory for all pages that have none; checked before it is taken. */
+/* The last pages that host memory lacks for go to the spill, device by device
+ * in the same proportion; *sum: those that do not. */
+static enum vs_status spill_rest(struct vs_store_plan *plan, size_t *missing,
+				 size_t *sum, struct vs_why *why)
+{
+	size_t room = vs_host_pool_budget(), all = *sum, host, i;
+	size_t ring = plan->lane_count * min(VS_RING_MOST, room / 4);
+	enum vs_status st;
+
+	if (ring < plan->lane_count * VS_RING_LEAST)
+		ring = plan->lane_count * VS_RING_LEAST;
+	host = room > ring ? (room - ring) / VS_PAGE : 0;
+	plan->slots = calloc(all - host, sizeof(*plan->slots));
+	if (!plan->slots)
+		return vs_why_set(why, VS_NOHOST, "no memory for a list of "
+				  "%zu pages", all - host);
+	st = vs_spill_take(all - host, plan->slots, why);
+	if (st)
+		return st;
+	plan->slot_count = all - host;
+	for (i = 0, *sum = 0; i < plan->lane_count; i++) {
+		missing[i] = missing[i] * host / all;
+		*sum += missing[i];
+	}
+	return VS_OK;
+}
+
+/* Host memory, or what else there is, for all pages that have none; checked
+ * before it is taken. */
 static enum vs_status prepare_rest(struct vs_store_plan *plan,
 				   struct vs_why *why)
 {
@@ -158,6 +187,8 @@ static enum vs_status prepare_rest(struct vs_store_plan *plan,
 		sum += missing[i];
 	}
 	st = vs_host_pool_check(sum * VS_PAGE, why);
+	if (st && vs_spill_wanted())
+		st = spill_rest(plan, missing, &sum, why);
 	for (lane = plan->lanes, i = 0; !st && lane < end; lane++, i++)
 		if (missing[i])
 			st = vs_host_pool_prepare(missing[i] * VS_PAGE,
@@ -176,10 +207,16 @@ struct cursor {
 
 static void take_next(struct cursor *c, struct vs_backup *backup, size_t i)
 {
+	struct vs_store_plan *plan = c->lane->plan;
 	struct vs_host_block *block;
 	struct vs_host_batch *batch;
 
 	for (;;) {
+		if (c->batch == 2) {
+			vs_backup_place_in_file(backup, i,
+						plan->slots[plan->slot_next++]);
+			return;
+		}
 		batch = c->lane->batches[c->batch];
 		if (!batch || c->block == vs_host_pool_count(batch)) {
 			c->batch++;
@@ -212,7 +249,7 @@ static void place_rest(struct vs_store_plan *plan)
 				continue;
 			for (k = 0; k < backup->count; k++)
 				if (plan->todo[plan->first[i] + k] == COPY &&
-				    backup->pages[k].place != VS_PLACE_HOST)
+				    !vs_backup_placed(&backup->pages[k]))
 					take_next(&cursor, backup, k);
 		}
 	}
@@ -226,34 +263,61 @@ static size_t run_length(const struct vs_backup *backup, const uint8_t *todo,
 	size_t n = 1;
 
 	while (i + n < backup->count && todo[i + n] == COPY &&
+	       page->place == VS_PLACE_HOST &&
+	       page[n].place == VS_PLACE_HOST &&
 	       page[n].block == page->block &&
 	       page[n].index == page->index + n)
 		n++;
 	return n;
 }
 
+/* Page by page, by way of the ring. */
+static enum vs_status save_far(struct vs_store_lane *lane,
+			       const struct vs_store_item *item, size_t i,
+			       size_t n, struct vs_why *why)
+{
+	enum vs_status st = VS_OK;
+	size_t size;
+
+	for (; !st && n; i++, n--) {
+		size = vs_backup_page_size(item->backup, i);
+		st = vs_ring_out(lane->ring, item->base + i * VS_PAGE, size,
+				 vs_store_far(&item->backup->pages[i]), why);
+		if (!st)
+			st = vs_pipeline_queued(&lane->pipeline, size, why);
+	}
+	return st;
+}
+
+/* Where the ring cannot be had the driver copies to pageable memory itself. */
 static enum vs_status save_run(struct vs_store_lane *lane,
 			       const struct vs_store_item *item, size_t i,
 			       size_t n, struct vs_why *why)
 {
 	const struct vs_page *page = &item->backup->pages[i];
 	size_t at = i * VS_PAGE, size = min(n * VS_PAGE, item->size - at);
-	enum vs_status st = vs_host_pool_wait(page->block, why);
-	bool pinned;
+	bool file = page->place == VS_PLACE_FILE, pinned = false;
 	CUresult rc;
 
-	if (st)
-		return st;
-	pinned = vs_host_pool_pinned(page->block, item->context);
+	if (!file && vs_host_pool_wait(page->block, why))
+		return VS_NOHOST;
+	if (!file)
+		pinned = vs_host_pool_pinned(page->block, item->context);
+	atomic_fetch_add(&lane->plan->meter->copied, size);
+	if (!pinned && !file)
+		atomic_fetch_add(&lane->plan->meter->pageable, size);
+	if (!pinned && vs_store_ring(lane, why))
+		return save_far(lane, item, i, n, why);
+	if (file)
+		return vs_why_set(why, VS_NOHOST, "host memory: no %zu MiB "
+				  "that the spill could be reached through",
+				  VS_RING_LEAST >> 20);
 	rc = vs_real.cuMemcpyDtoHAsync_v2(page->block->base +
 					  page->index * VS_PAGE,
 					  item->base + at, size,
 					  lane->pipeline.stream);
 	if (rc)
 		return vs_store_copy_failed(why, rc, "copy out of", item);
-	if (!pinned)
-		atomic_fetch_add(&lane->plan->meter->pageable, size);
-	atomic_fetch_add(&lane->plan->meter->copied, size);
 	return vs_pipeline_queued(&lane->pipeline, size, why);
 }
 
@@ -270,7 +334,7 @@ static enum vs_status save_item(struct vs_store_lane *lane, size_t index,
 		if (todo[i] != COPY)
 			continue;
 		n = run_length(item->backup, todo, i);
-		st = vs_pipeline_enter(&lane->pipeline, item->context, why);
+		st = vs_store_enter(lane, item->context, why);
 		if (!st)
 			st = save_run(lane, item, i, n, why);
 	}

@@ -20,7 +20,7 @@ enum vs_rank {
 	VS_RANK_GROW,		/* memory/arena: one grower at a time */
 	VS_RANK_SEGMENT,	/* memory/segment: the table */
 	VS_RANK_STORE,		/* backup/store */
-	VS_RANK_POOL,		/* backup/host_pool */
+	VS_RANK_POOL,		/* backup/host_pool, ring, spill */
 	VS_RANK_TAG,		/* base/tag: names */
 	VS_RANK_COUNT
 };

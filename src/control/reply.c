@@ -29,6 +29,7 @@ static const struct field now_fields[] = {
 	FIELD("backed-up-bytes", host_bytes),
 	FIELD("host-bytes", held_bytes),
 	FIELD("retained-bytes", retained_bytes),
+	FIELD("spilled-bytes", spilled_bytes),
 	FIELD("unmanaged-bytes", unmanaged_bytes),
 	{ NULL, 0 }
 };

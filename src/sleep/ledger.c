@@ -3,6 +3,7 @@
 
 #include "sleep/ledger.h"
 #include "sleep/gate.h"
+#include "backup/spill.h"
 #include "backup/store.h"
 #include "base/context.h"
 #include "base/device.h"
@@ -180,6 +181,7 @@ static void add_rest(struct vs_ledger *out)
 			vs_unmanaged_bytes((enum vs_unmanaged_kind)kind);
 	out->unmanaged_bytes = vs_unmanaged_total();
 	out->held_bytes = vs_store_bytes();
+	out->spilled_bytes = vs_spill_bytes();
 	out->managed_away = vs_managed_away(~(vs_tag_set)0);
 	out->held_calls = vs_gate_held_total();
 	out->held_now = vs_gate_held_now();

@@ -89,6 +89,7 @@ struct vs_ledger {
 	uint64_t host_bytes;
 	uint64_t held_bytes;	/* host memory that all backups hold */
 	uint64_t retained_bytes;
+	uint64_t spilled_bytes;	/* backups in VSLEEP_SPILL_DIR */
 	uint64_t unmanaged_bytes;
 	uint64_t unmanaged[VS_UNMANAGED_KINDS];
 	uint64_t managed_away;	/* of managed memory: left the devices */

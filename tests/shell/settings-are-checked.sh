@@ -43,7 +43,7 @@ wrong() {
 	equal "lines at the end" 1 "$(wc -l <"$WORK/w.err")"
 }
 # the one takes any text, the other is below
-tried=' VSLEEP_ONLY VSLEEP_DIR'
+tried=' VSLEEP_ONLY VSLEEP_DIR VSLEEP_SPILL_DIR'
 wrong VSLEEP_DISABLE yes '=yes is not valid (0|1: *); using "0"'
 wrong VSLEEP_LOG "$WORK/none/log" "=$WORK/none/log: *stderr"
 wrong VSLEEP_LOG_LEVEL loud \

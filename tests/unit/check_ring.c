@@ -128,7 +128,8 @@ static enum vs_status all_in(struct vs_ring *ring, struct vs_why *why)
 static enum vs_status move(bool out, struct vs_why *why)
 {
 	struct vs_ring *ring;
-	enum vs_status st = vs_ring_open(context, stream, &ring, why);
+	enum vs_status st = vs_ring_open(context, stream, VS_RING_MOST,
+					 &ring, why);
 
 	if (st)
 		return st;
@@ -169,11 +170,13 @@ START_TEST(a_close_waits_for_what_was_not_drained)
 
 	set_up();
 	fill_device();
-	ck_assert_int_eq(vs_ring_open(context, stream, &ring, &why), VS_OK);
+	ck_assert_int_eq(vs_ring_open(context, stream, VS_RING_MOST,
+				      &ring, &why), VS_OK);
 	ck_assert_int_eq(all_out(ring, &why), VS_OK);
 	vs_ring_close(ring);
 	wipe_device();
-	ck_assert_int_eq(vs_ring_open(context, stream, &ring, &why), VS_OK);
+	ck_assert_int_eq(vs_ring_open(context, stream, VS_RING_MOST,
+				      &ring, &why), VS_OK);
 	ck_assert_int_eq(all_in(ring, &why), VS_OK);
 	vs_ring_close(ring);
 	assert_device();
@@ -188,11 +191,13 @@ START_TEST(a_ring_takes_what_the_limit_leaves_and_has_a_least)
 
 	set_up();
 	vs_config.host_limit = 0;
-	ck_assert_int_eq(vs_ring_open(context, stream, &ring, &why), VS_OK);
+	ck_assert_int_eq(vs_ring_open(context, stream, VS_RING_MOST,
+				      &ring, &why), VS_OK);
 	ck_assert_uint_eq(vs_host_pool_taken(), 128 * MIB);
 	vs_ring_close(ring);
 	vs_config.host_limit = 16 * MIB - 1;
-	ck_assert_int_eq(vs_ring_open(context, stream, &ring, &why),
+	ck_assert_int_eq(vs_ring_open(context, stream, VS_RING_MOST,
+				      &ring, &why),
 			 VS_NOHOST);
 	ck_assert_ptr_nonnull(strstr(why.text, "need 16 MiB"));
 	assert_no_ring();
