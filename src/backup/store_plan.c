@@ -69,8 +69,6 @@ static void share_out(struct vs_store_plan *plan)
 		if (!lane->context)
 			lane->context = item->context;
 		lane->pages += pages_of(item);
-		if (!item->backup)
-			lane->fresh += pages_of(item);
 	}
 }
 

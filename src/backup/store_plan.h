@@ -24,16 +24,13 @@ struct vs_store_lane {
 	struct vs_pipeline pipeline;
 	struct vs_context *context;	/* of its first item */
 	size_t pages;			/* of its items */
-	size_t fresh;			/* of these, those without a backup */
 	size_t need;			/* pages that still need a place */
 	bool blind;			/* what the pages are cannot be told */
 	struct vs_ring *ring;		/* NULL: none yet, or no longer */
 	bool ringless;			/* it could not be had */
 	pthread_t thread;
 	bool threaded;
-	/* pages being prepared: before it is known how many are needed, and
-	   the rest of them */
-	struct vs_host_batch *batches[2];
+	struct vs_host_batch *batch;	/* being prepared for those; or NULL */
 };
 
 struct vs_store_plan {

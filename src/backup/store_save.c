@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-#define BLOCK_PAGES (VS_HOST_BLOCK / VS_PAGE)
-
 /* Of plan->todo: the backup has the bytes; they are zero; they are copied. */
 enum { UNCHANGED, ZERO, COPY };
 
@@ -21,30 +19,10 @@ static size_t min(size_t a, size_t b)
 }
 
 /*
- * Populating and pinning is what takes longest when nothing is there yet, so
- * it begins before it is known how many pages are zero.
+ * Where it fails all is copied, so it is no failure.  It comes before host
+ * memory is prepared: the threads that pin keep the driver so busy that its
+ * calls would take longer than that.
  */
-static void prepare_early(struct vs_store_plan *plan)
-{
-	size_t left = vs_pages_left(), sum = 0, pages;
-	struct vs_store_lane *lane, *end = plan->lanes + plan->lane_count;
-	struct vs_why why;
-
-	for (lane = plan->lanes; lane < end; lane++)
-		sum += lane->fresh;
-	if (sum * VS_PAGE > vs_host_pool_budget())
-		return;
-	for (lane = plan->lanes; lane < end; lane++) {
-		pages = lane->fresh - min(lane->fresh, left);
-		left -= lane->fresh - pages;
-		if (pages)
-			vs_host_pool_prepare(pages * VS_PAGE, sum * VS_PAGE,
-					     lane->context, &lane->batches[0],
-					     &why);
-	}
-}
-
-/* All is copied then, so it is no failure. */
 static enum vs_status look(struct vs_store_lane *lane, struct vs_why *why)
 {
 	lane->blind = vs_store_look(lane, why) != VS_OK;
@@ -132,76 +110,58 @@ static void judge(struct vs_store_plan *plan)
 				judge_item(lane, i);
 }
 
-/* Of the pages being prepared so many are needed; how many more are. */
-static size_t use_early(struct vs_store_lane *lane, size_t pages)
-{
-	struct vs_host_batch *batch = lane->batches[0];
-	size_t i, sum = 0;
-
-	if (!batch)
-		return pages;
-	for (i = 0; i < vs_host_pool_count(batch) && sum < pages; i++)
-		sum += vs_pages_in(vs_host_pool_at(batch, i));
-	vs_host_pool_limit(batch, i);
-	return pages - min(sum, pages);
-}
-
 /* The last pages that host memory lacks for go to the spill, device by device
- * in the same proportion; *sum: those that do not. */
-static enum vs_status spill_rest(struct vs_store_plan *plan, size_t *missing,
-				 size_t *sum, struct vs_why *why)
+ * in the same proportion; @need: those that do not. */
+static enum vs_status spill_rest(struct vs_store_plan *plan, size_t *need,
+				 struct vs_why *why)
 {
-	size_t room = vs_host_pool_budget(), all = *sum, host, i;
+	size_t room = vs_host_pool_budget(), all = *need, host, i;
 	size_t ring = plan->lane_count * min(VS_RING_MOST, room / 4);
 	enum vs_status st;
 
 	if (ring < plan->lane_count * VS_RING_LEAST)
 		ring = plan->lane_count * VS_RING_LEAST;
 	host = room > ring ? (room - ring) / VS_PAGE : 0;
-	plan->slots = calloc(all - host, sizeof(*plan->slots));
+	for (i = 0, *need = 0; i < plan->lane_count; i++) {
+		plan->lanes[i].need = plan->lanes[i].need * host / all;
+		*need += plan->lanes[i].need;
+	}
+	plan->slots = calloc(all - *need, sizeof(*plan->slots));
 	if (!plan->slots)
 		return vs_why_set(why, VS_NOHOST, "no memory for a list of "
-				  "%zu pages", all - host);
-	st = vs_spill_take(all - host, plan->slots, why);
-	if (st)
-		return st;
-	plan->slot_count = all - host;
-	for (i = 0, *sum = 0; i < plan->lane_count; i++) {
-		missing[i] = missing[i] * host / all;
-		*sum += missing[i];
-	}
-	return VS_OK;
+				  "%zu pages", all - *need);
+	st = vs_spill_take(all - *need, plan->slots, why);
+	if (!st)
+		plan->slot_count = all - *need;
+	return st;
 }
 
 /* Host memory, or what else there is, for all pages that have none; checked
  * before it is taken. */
-static enum vs_status prepare_rest(struct vs_store_plan *plan,
-				   struct vs_why *why)
+static enum vs_status prepare(struct vs_store_plan *plan, struct vs_why *why)
 {
 	struct vs_store_lane *lane, *end = plan->lanes + plan->lane_count;
-	size_t missing[VS_STORE_LANES] = { 0 }, sum = 0, i;
 	enum vs_status st;
+	size_t need = 0;
 
-	for (lane = plan->lanes, i = 0; lane < end; lane++, i++) {
-		missing[i] = use_early(lane, lane->need);
-		sum += missing[i];
-	}
-	st = vs_host_pool_check(sum * VS_PAGE, why);
+	for (lane = plan->lanes; lane < end; lane++)
+		need += lane->need;
+	st = vs_host_pool_check(need * VS_PAGE, why);
 	if (st && vs_spill_wanted())
-		st = spill_rest(plan, missing, &sum, why);
-	for (lane = plan->lanes, i = 0; !st && lane < end; lane++, i++)
-		if (missing[i])
-			st = vs_host_pool_prepare(missing[i] * VS_PAGE,
-						  sum * VS_PAGE,
-						  lane->context,
-						  &lane->batches[1], why);
+		st = spill_rest(plan, &need, why);
+	for (lane = plan->lanes; !st && lane < end; lane++)
+		if (lane->need)
+			st = vs_host_pool_prepare(lane->need * VS_PAGE,
+						  need * VS_PAGE,
+						  lane->context, &lane->batch,
+						  why);
 	return st;
 }
 
 /* The next page of those being prepared. */
 struct cursor {
 	struct vs_store_lane *lane;
-	size_t batch, block;
+	size_t block;
 	uint32_t page;
 };
 
@@ -209,24 +169,16 @@ static void take_next(struct cursor *c, struct vs_backup *backup, size_t i)
 {
 	struct vs_store_plan *plan = c->lane->plan;
 	struct vs_host_block *block;
-	struct vs_host_batch *batch;
 
-	for (;;) {
-		if (c->batch == 2) {
-			vs_backup_place_in_file(backup, i,
-						plan->slots[plan->slot_next++]);
-			return;
-		}
-		batch = c->lane->batches[c->batch];
-		if (!batch || c->block == vs_host_pool_count(batch)) {
-			c->batch++;
-			c->block = 0;
-			continue;
-		}
-		block = vs_host_pool_at(batch, c->block);
-		if (c->page < vs_pages_in(block))
-			break;
-		c->block++;
+	if (!c->lane->need) {
+		vs_backup_place_in_file(backup, i,
+					plan->slots[plan->slot_next++]);
+		return;
+	}
+	c->lane->need--;
+	block = vs_host_pool_at(c->lane->batch, c->block);
+	if (c->page == vs_pages_in(block)) {
+		block = vs_host_pool_at(c->lane->batch, ++c->block);
 		c->page = 0;
 	}
 	block->used |= (uint32_t)1 << c->page;
@@ -243,7 +195,7 @@ static void place_rest(struct vs_store_plan *plan)
 	     lane++) {
 		struct cursor cursor = { .lane = lane };
 
-		for (i = 0; i < plan->count && lane->need; i++) {
+		for (i = 0; i < plan->count; i++) {
 			backup = plan->items[i].backup;
 			if (!vs_store_plan_has(lane, i))
 				continue;
@@ -356,21 +308,19 @@ static enum vs_status save_lane(struct vs_store_lane *lane, struct vs_why *why)
 /* The blocks being prepared join those that are, or go back. */
 static void finish_batches(struct vs_store_plan *plan, bool stay)
 {
-	struct vs_store_lane *lane;
 	struct vs_host_batch *batch;
 	size_t i, k;
 
-	for (lane = plan->lanes; lane < plan->lanes + plan->lane_count; lane++)
-		for (i = 0; i < 2; i++) {
-			batch = lane->batches[i];
-			if (!batch)
-				continue;
-			if (!stay)
-				vs_host_pool_limit(batch, 0);
-			for (k = 0; k < vs_host_pool_count(batch); k++)
-				vs_pages_join(vs_host_pool_at(batch, k));
-			vs_host_pool_finish(batch);
-		}
+	for (i = 0; i < plan->lane_count; i++) {
+		batch = plan->lanes[i].batch;
+		if (!batch)
+			continue;
+		if (!stay)
+			vs_host_pool_limit(batch, 0);
+		for (k = 0; k < vs_host_pool_count(batch); k++)
+			vs_pages_join(vs_host_pool_at(batch, k));
+		vs_host_pool_finish(batch);
+	}
 }
 
 static void commit_item(struct vs_store_plan *plan, size_t index)
@@ -428,13 +378,12 @@ enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
 	st = vs_store_plan_begin(&plan, items, count, meter, true, why);
 	if (st)
 		return st;
-	prepare_early(&plan);
 	st = make_backups(&plan, why);
 	if (!st)
 		st = vs_store_plan_run(&plan, look, why);
 	if (!st) {
 		judge(&plan);
-		st = prepare_rest(&plan, why);
+		st = prepare(&plan, why);
 	}
 	if (!st) {
 		place_rest(&plan);

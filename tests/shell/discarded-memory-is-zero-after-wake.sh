@@ -11,7 +11,7 @@ export VSLEEP_SIM_SHARE=$WORK/share VSLEEP_SIM_MEMORY=64M
 export VSLEEP_TAGS=kv=discard,weights=offload
 sizes=(1 1000 70001 $((2 * M)) $((5 * M + 3)) $((17 * M + 5)))
 
-puppet p VSLEEP_TAG=weights
+puppet p VSLEEP_TAG=weights VSLEEP_RETAIN=no
 ask p "alloc keep $((3 * M))"
 ask p "fill keep 9"
 ctl 0 tag "${PID[p]}" kv

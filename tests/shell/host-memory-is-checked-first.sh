@@ -7,6 +7,8 @@
 # shellcheck source=lib.sh
 . "${0%/*}/lib.sh"
 
+export VSLEEP_RETAIN=no		# so that what is registered is not kept
+
 # payload NAME: 40 MiB in two blocks
 payload() {
 	ask "$1" "alloc a $((32 * M))"

@@ -12,8 +12,9 @@
 keys() { cut -d= -f1 <<<"$OUT" | tr '\n' ' '; }
 tag_keys() { grep "^tag=$1 " <<<"$OUT" | sed 's/=[^ ]*//g'; }
 always="status state sequence allocations live-bytes resident-bytes \
-evicted-bytes backed-up-bytes unmanaged-bytes released-bytes restored-bytes \
-kept-bytes copied-bytes pageable-bytes lost-bytes seconds drain-seconds \
+evicted-bytes backed-up-bytes host-bytes retained-bytes spilled-bytes \
+unmanaged-bytes released-bytes restored-bytes kept-bytes copied-bytes \
+unchanged-bytes zero-bytes pageable-bytes lost-bytes seconds drain-seconds \
 gib-per-second held-calls held-now holds paused unhooked marker pid name \
 version tag tag tag device "
 of_each_tag="tag policy state allocations live-bytes resident-bytes \
@@ -52,7 +53,7 @@ whole() {
 	equal "resident" "$(device p)" "$(value resident-bytes)"
 }
 
-puppet p VSLEEP_TAGS=k=discard,z=keep
+puppet p VSLEEP_TAGS=k=discard,z=keep VSLEEP_RETAIN=no
 for tag in k z; do
 	ctl 0 tag "${PID[p]}" $tag
 	ask p "alloc $tag $((5 * M))"
