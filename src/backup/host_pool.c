@@ -31,6 +31,9 @@ struct vs_host_batch {
 };
 
 static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
+/* One at a time: in the driver they would wait for each other all the same,
+ * and who copies would wait for all of them. */
+static struct vs_lock pin_lock = VS_LOCK(VS_RANK_POOL);
 static pthread_cond_t prepared = PTHREAD_COND_INITIALIZER;
 static struct vs_host_block *stuck;	/* still pinned; under pool_lock */
 static _Atomic size_t taken;
@@ -192,8 +195,11 @@ static void prepare_block(struct vs_host_block *b)
 {
 	int error = populate(b);
 
-	if (!error)
+	if (!error) {
+		vs_lock_take(&pin_lock);
 		pin(b, b->batch->context);
+		vs_lock_drop(&pin_lock);
+	}
 	vs_lock_take(&pool_lock);
 	b->error = error;
 	b->ready = error ? VS_HOST_FAILED : VS_HOST_READY;
