@@ -5,6 +5,7 @@
 #include "backup/host_pool.h"
 #include "backup/spill.h"
 #include "backup/store_plan.h"
+#include "base/config.h"
 #include "base/driver.h"
 #include "base/log.h"
 
@@ -147,7 +148,7 @@ static enum vs_status prepare(struct vs_store_plan *plan, struct vs_why *why)
 	for (lane = plan->lanes; lane < end; lane++)
 		need += lane->need;
 	st = vs_host_pool_check(need * VS_PAGE, why);
-	if (st && vs_spill_wanted())
+	if (st && *vs_config.spill_dir)
 		st = spill_rest(plan, &need, why);
 	for (lane = plan->lanes; !st && lane < end; lane++)
 		if (lane->need)

@@ -5,6 +5,7 @@
 #include "sleep/plan.h"
 #include "sleep/quiesce.h"
 #include "backup/host_pool.h"
+#include "backup/spill.h"
 #include "base/driver.h"
 
 #include <stdio.h>
@@ -90,7 +91,7 @@ enum vs_status vs_transition_outlook(const struct vs_request *request,
 	found = vs_quiesce_look(busy, VS_OBSTACLES_MAX, &count, &other);
 	for (i = 0; i < count; i++)
 		add_obstacle(out, busy[i]);
-	if (!found)
+	if (!found && !vs_spill_wanted())
 		found = vs_host_pool_check(out->host_bytes, &other);
 	if (found)
 		add_obstacle(out, other.text);
