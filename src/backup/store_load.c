@@ -13,6 +13,7 @@ static size_t run_length(const struct vs_backup *backup, size_t i)
 	size_t n = 1;
 
 	while (i + n < backup->count && page[n].place == page->place &&
+	       page[n].valid == page->valid &&
 	       (page->place == VS_PLACE_ZERO ||
 		(page->place == VS_PLACE_HOST &&
 		 page[n].block == page->block &&

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What host memory has no room for goes to a file of VSLEEP_SPILL_DIR that has no
-# name, and comes back; a folder that does not serve refuses the sleep, and the
-# program runs on.
+# What host memory has no room for goes to a file of VSLEEP_SPILL_DIR that has
+# no name, and comes back; a folder that does not serve refuses the sleep, and
+# the program runs on.
 
 # shellcheck source=lib.sh
 . "${0%/*}/lib.sh"
@@ -46,7 +46,7 @@ ask p "check all" "ok bad=0"
 ctl 0 trim "${PID[p]}"
 equal "in files after a trim" 0 "$(value spilled-bytes)"
 equal "descriptors after a trim" 0 "$(spilled)"
-go p
+leave p
 
 # a folder that is not there, and one for everybody
 mkdir -m 777 "$WORK/open"
@@ -58,5 +58,5 @@ for folder in "$WORK/none" "$WORK/open"; do
 	ask p "check all" "ok bad=0"
 	ctl 0 status "${PID[p]}"
 	equal "state" awake "$(value state)"
-	go p
+	leave p
 done
