@@ -18,15 +18,22 @@ static const char help[] =
 	"  --wait SECONDS         try so long for memory that others hold\n"
 	"  --no-hold              let it run though other tags still sleep\n"
 	"  --alone                without those that share memory with it\n"
+	"  --verify               compare what came back with what went\n"
+	"  --no-verify            do not, whatever VSLEEP_VERIFY says\n"
 	COMMON_HELP;
 
-enum { OPT_TAGS = OPT_OWN, OPT_WAIT, OPT_NO_HOLD, OPT_ALONE };
+enum {
+	OPT_TAGS = OPT_OWN, OPT_WAIT, OPT_NO_HOLD, OPT_ALONE, OPT_VERIFY,
+	OPT_NO_VERIFY
+};
 
 static const struct option options[] = {
 	{ "tags", required_argument, NULL, OPT_TAGS },
 	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
 	{ "alone", no_argument, NULL, OPT_ALONE },
+	{ "verify", no_argument, NULL, OPT_VERIFY },
+	{ "no-verify", no_argument, NULL, OPT_NO_VERIFY },
 	SELECT_OPTIONS,
 	COMMON_OPTIONS
 };
@@ -47,6 +54,17 @@ static void print_lost(const struct answer *answer)
 	}
 }
 
+static void print_verified(const struct answer *answer)
+{
+	char verified[SIZE_TEXT], rest[SIZE_TEXT];
+	unsigned long long same = answer_number(answer, "verified-bytes");
+	unsigned long long unknown = answer_number(answer, "unverified-bytes");
+
+	if (same || unknown)
+		printf("  %s verified, %s not\n", print_size(same, verified),
+		       print_size(unknown, rest));
+}
+
 static void sentence(const struct answer *answer)
 {
 	char restored[SIZE_TEXT], asleep[SIZE_TEXT];
@@ -58,6 +76,7 @@ static void sentence(const struct answer *answer)
 	printf(", %s asleep",
 	       print_size(answer_number(answer, "evicted-bytes"), asleep));
 	print_seconds(answer);
+	print_verified(answer);
 	print_lost(answer);
 }
 
@@ -72,6 +91,7 @@ struct wake {
 static bool take_option(int value, void *arg)
 {
 	struct wake *wake = arg;
+	const char *word;
 	unsigned ms;
 
 	switch (value) {
@@ -86,6 +106,11 @@ static bool take_option(int value, void *arg)
 	case OPT_ALONE:
 		wake->alone = true;
 		return true;
+	case OPT_VERIFY:
+	case OPT_NO_VERIFY:
+		word = value == OPT_VERIFY ? "yes" : "no";
+		return request_add(&wake->request, "verify", word) &&
+		       request_add(&wake->part, "verify", word);
 	default:
 		return request_add(&wake->request, "hold", "no");
 	}

@@ -62,6 +62,23 @@ enum vs_status vs_store_load(struct vs_store_item *items, size_t count,
 			     struct vs_store_meter *meter,
 			     struct vs_why *why);
 
+/* What a look at loaded items has found; bytes. */
+struct vs_store_verdict {
+	uint64_t verified;
+	uint64_t unverified;	/* nothing is known to compare them with */
+	bool differs;		/* this page of this item does, the first */
+	size_t item, page;
+};
+
+/* Compare what items are on the device, loaded and at rest, with what their
+ * backups were when they were saved.  Pages that cannot be looked at, for lack
+ * of device memory say, are said in the log and are unverified.  VS_CUDA with
+ * @out->differs: one is not the same.  Changes nothing. */
+enum vs_status vs_store_verify(struct vs_store_item *items, size_t count,
+			       struct vs_store_meter *meter,
+			       struct vs_store_verdict *out,
+			       struct vs_why *why);
+
 /* Give a backup's host memory back; NULL is fine. */
 void vs_store_drop(struct vs_backup *backup);
 

@@ -30,6 +30,7 @@ struct vs_config {
 	const char *spill_dir;	/* "": none */
 	size_t threads;		/* 0: from the machine */
 	enum vs_config_choice retain;
+	bool verify;
 };
 
 extern struct vs_config vs_config;

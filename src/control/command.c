@@ -53,7 +53,7 @@ static const struct verb verbs[] = {
 	{ "status", "", run_status },
 	{ "sleep", "level tags timeout-ms discard-all force hold dry-run "
 	  "imports-only progress", run_sleep },
-	{ "wake", "tags wait-ms hold own-only progress", run_wake },
+	{ "wake", "tags wait-ms hold own-only verify progress", run_wake },
 	{ "pause", "timeout-ms progress", run_pause },
 	{ "resume", "", run_resume },
 	{ "quiesce", "timeout-ms lease-ms steady step progress", run_quiesce },
@@ -249,6 +249,7 @@ static void run_wake(const struct vs_form *form, struct vs_command *command,
 			    answer) ||
 	    !vs_form_choice(form, "hold", &request.hold, answer) ||
 	    !vs_form_flag(form, "own-only", &request.own_only, answer) ||
+	    !vs_form_choice(form, "verify", &request.verify, answer) ||
 	    !vs_form_flag(form, "progress", &command->progress, answer) ||
 	    !read_tags(form, &request, answer))
 		return;

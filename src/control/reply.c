@@ -50,6 +50,12 @@ static const struct field last_fields[] = {
 	{ NULL, 0 }
 };
 
+static const struct field verify_fields[] = {
+	FIELD("verified-bytes", last.verified_bytes),
+	FIELD("unverified-bytes", last.unverified_bytes),
+	{ NULL, 0 }
+};
+
 static void add_args(struct vs_text *text, const char *format, va_list args)
 {
 	size_t room = text->size - text->len;
@@ -169,6 +175,8 @@ static void add_last(struct vs_text *text, const struct vs_ledger *ledger)
 	add_fields(text, ledger, released_fields);
 	add_kept(text, last);
 	add_fields(text, ledger, last_fields);
+	if (last->verified_bytes || last->unverified_bytes)
+		add_fields(text, ledger, verify_fields);
 	add_decimal(text, "seconds", last->seconds, 3);
 	add_decimal(text, "drain-seconds", last->drain_seconds, 3);
 	if (last->copied_bytes && copying > 0)

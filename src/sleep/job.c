@@ -56,6 +56,7 @@ bool vs_job_does(const struct vs_job *job, const struct vs_request *request)
 	       r->force == request->force && r->dry_run == request->dry_run &&
 	       r->imports_only == request->imports_only &&
 	       r->own_only == request->own_only &&
+	       r->verify == request->verify &&
 	       r->rest == request->rest && r->verb != VS_VERB_QUIESCE;
 }
 

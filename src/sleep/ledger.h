@@ -74,6 +74,8 @@ struct vs_ledger_last {
 	uint64_t zero_bytes;		/* sleep: not copied, since all zero */
 	uint64_t pageable_bytes;	/* backed up without pinning */
 	uint64_t lost_bytes;		/* sleep: content dropped */
+	uint64_t verified_bytes;	/* wake: found as they went to sleep */
+	uint64_t unverified_bytes;	/* wake: asked for, but not known */
 	double seconds;			/* the whole operation */
 	double drain_seconds;		/* of it, until at rest */
 	struct vs_why error;		/* of the last one that failed */

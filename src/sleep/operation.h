@@ -46,6 +46,7 @@ struct vs_request {
 	bool dry_run;		/* sleep: only say what it would do */
 	bool imports_only;	/* sleep: unmap what is others', no more */
 	bool own_only;		/* wake: bring back all but that */
+	enum vs_choice verify;	/* wake; by default as VSLEEP_VERIFY has it */
 	struct vs_job *rest;	/* sleep, pause: a quiesce whose rest it takes
 				   over, so it does not drain again; or NULL */
 	bool discard_all;

@@ -11,6 +11,8 @@
 #include "memory/backing.h"
 #include "memory/ipc_import.h"
 #include "memory/vmm.h"
+#include "backup/page_math.h"
+#include "base/config.h"
 #include "base/driver.h"
 #include "base/log.h"
 
@@ -106,9 +108,74 @@ static CUdevice failed_device(const struct vs_plan *plan)
 	return 0;
 }
 
+/* A context that is lost answers every call with its error. */
+static bool contexts_lost(const struct vs_plan *plan)
+{
+	struct vs_context_scope scope;
+	CUresult rc = CUDA_SUCCESS;
+	int i;
+
+	for (i = 0; !rc && i < plan->context_count; i++) {
+		if (vs_context_enter(plan->contexts[i], &scope, NULL))
+			continue;
+		if (plan->contexts[i]->stream)
+			rc = vs_real.cuStreamQuery(plan->contexts[i]->stream);
+		vs_context_leave(&scope);
+	}
+	return vs_driver_sticky(rc);
+}
+
+/* Items and steps are in the same order. */
+static void say_difference(const struct vs_plan *plan,
+			   const struct vs_store_verdict *verdict,
+			   struct vs_why *why)
+{
+	const struct vs_segment *segment = plan->steps[verdict->item].segment;
+	const struct vs_chunk *chunk = plan->steps[verdict->item].chunk;
+	CUdeviceptr base = plan->items[verdict->item].base - chunk->offset;
+
+	vs_why_set(why, VS_CUDA, "verify: tag %s, 0x%llx, page %zu of %zu "
+		   "(2 MiB): differs from its backup, which is kept",
+		   vs_tag_name(segment->tag),
+		   segment->base ? segment->base : base,
+		   chunk->offset / VS_PAGE + verdict->page + 1,
+		   (segment->size + VS_PAGE - 1) / VS_PAGE);
+}
+
+static bool to_verify(const struct vs_request *r)
+{
+	return r->verify == VS_YES ||
+	       (r->verify == VS_DEFAULT && vs_config.verify);
+}
+
+/* A look that failed because a context is lost must not pass for a wake. */
+static enum vs_status verify(struct vs_plan *plan, struct vs_transition *t,
+			     struct vs_ledger_last *result,
+			     struct vs_why *why)
+{
+	struct vs_store_verdict verdict;
+	enum vs_status st;
+
+	vs_transition_phase(t, "verifying", plan->bytes);
+	st = vs_store_verify(plan->items, plan->item_count, &t->meter,
+			     &verdict, why);
+	if (verdict.differs)
+		say_difference(plan, &verdict, why);
+	if (!st && verdict.unverified && contexts_lost(plan))
+		st = vs_why_set(why, VS_CUDA, "verify: a context was lost");
+	if (!st && verdict.unverified)
+		vs_log_warn("%llu MiB could not be verified",
+			    (unsigned long long)(verdict.unverified >> 20));
+	result->verified_bytes = verdict.verified;
+	result->unverified_bytes = verdict.unverified;
+	return st;
+}
+
 static enum vs_status bring_back(struct vs_plan *plan,
 				 const struct vs_request *r,
-				 struct vs_transition *t, struct vs_why *why)
+				 struct vs_transition *t,
+				 struct vs_ledger_last *result,
+				 struct vs_why *why)
 {
 	enum vs_status st = VS_OK;
 
@@ -123,7 +190,10 @@ static enum vs_status bring_back(struct vs_plan *plan,
 		vs_transition_phase(t, "copying in", plan->bytes);
 		st = vs_store_load(plan->items, plan->item_count, map_one,
 				   plan, &t->meter, why);
+		result->copied_bytes = t->meter.copied;
 	}
+	if (!st && to_verify(r))
+		st = verify(plan, t, result, why);
 	if (!st)
 		return VS_OK;
 	undo_wake(plan);
@@ -151,23 +221,6 @@ static void commit_wake(struct vs_plan *plan, struct vs_ledger_last *result)
 	for (i = 0; i < plan->segment_count; i++)
 		vs_backing_close(plan->segments[i]);
 	vs_plan_set_level(plan, 0);
-}
-
-/* A context that is lost answers every call with its error. */
-static bool contexts_lost(const struct vs_plan *plan)
-{
-	struct vs_context_scope scope;
-	CUresult rc = CUDA_SUCCESS;
-	int i;
-
-	for (i = 0; !rc && i < plan->context_count; i++) {
-		if (vs_context_enter(plan->contexts[i], &scope, NULL))
-			continue;
-		if (plan->contexts[i]->stream)
-			rc = vs_real.cuStreamQuery(plan->contexts[i]->stream);
-		vs_context_leave(&scope);
-	}
-	return vs_driver_sticky(rc);
 }
 
 static enum vs_status wake_failed(const struct vs_plan *plan,
@@ -221,12 +274,11 @@ enum vs_status vs_transition_wake(const struct vs_request *request,
 		return st;
 	vs_transition_phase(t, "creating", plan.bytes);
 	vs_ledger_enter(VS_WAKING);
-	st = bring_back(&plan, request, t, why);
+	st = bring_back(&plan, request, t, &result, why);
 	if (st) {
 		st = wake_failed(&plan, st, why);
 	} else {
 		commit_wake(&plan, &result);
-		result.copied_bytes = t->meter.copied;
 		vs_transition_managed_back(request, t, &result);
 		wake_done(request, start, &result);
 	}

@@ -45,6 +45,7 @@ wrong() {
 # the one takes any text, the other is below
 tried=' VSLEEP_ONLY VSLEEP_DIR VSLEEP_SPILL_DIR'
 wrong VSLEEP_DISABLE yes '=yes is not valid (0|1: *); using "0"'
+wrong VSLEEP_VERIFY 2 '=2 is not valid (0|1: *); using "0"'
 wrong VSLEEP_LOG "$WORK/none/log" "=$WORK/none/log: *stderr"
 wrong VSLEEP_LOG_LEVEL loud \
 	'=loud * error, warning, info, debug, trace; using info'
