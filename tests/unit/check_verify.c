@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LARGE (17 * MIB)	/* a segment of its own, of nine chunks */
-#define SECOND (9 * MIB)	/* on the second device */
+#define SECOND (19 * MIB)	/* likewise, of ten, on the second device */
 #define ALL (LARGE + SECOND)
 
 static struct vs_reply reply;
@@ -153,7 +153,7 @@ END_TEST
 /* _i: the device. */
 START_TEST(a_wrong_bit_of_a_backup_is_named_and_nothing_wakes)
 {
-	CUdeviceptr base = _i ? second : large;
+	CUdeviceptr base;
 	char text[128], *byte;
 
 	start();
@@ -162,7 +162,7 @@ START_TEST(a_wrong_bit_of_a_backup_is_named_and_nothing_wakes)
 	byte = backup_byte(base, 2, 0);
 	*byte ^= 4;
 	snprintf(text, sizeof(text), "verify: tag %s, 0x%llx, page 3 of %d",
-		 _i ? "v" : "w", base, _i ? 5 : 9);
+		 _i ? "v" : "w", base, _i ? 10 : 9);
 	wake(VS_YES);
 	assert_status(VS_CUDA);
 	assert_says(text);
