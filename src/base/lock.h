@@ -15,6 +15,7 @@ enum vs_rank {
 	VS_RANK_CALLBACK,	/* sleep/callback: what is called */
 	VS_RANK_STATE,		/* sleep/operation: requests and state */
 	VS_RANK_GATE,		/* sleep/gate: thread records, waiters */
+	VS_RANK_SPARE,		/* memory/spare: what goes back in time */
 	VS_RANK_CONTEXT,	/* base/context: known contexts */
 	VS_RANK_CAPTURE,	/* memory/capture: capturing streams */
 	VS_RANK_GROW,		/* memory/arena: one grower at a time */

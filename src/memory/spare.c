@@ -12,7 +12,7 @@ static struct vs_segment *spares;	/* the youngest first */
 static bool watched;
 
 /* Held across the driver's calls of those that go back in time. */
-static struct vs_lock idle_lock = VS_LOCK(VS_RANK_GROW);
+static struct vs_lock idle_lock = VS_LOCK(VS_RANK_SPARE);
 
 static atomic_bool unwatched;
 

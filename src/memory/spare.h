@@ -53,7 +53,8 @@ bool vs_spare_unwatched(void);
 double vs_spare_idle(double now);
 
 /* Without the lock: whoever looks how much memory there is, or wants all of it,
- * waits for a vs_spare_idle that is under way, and none begins meanwhile. */
+ * waits for what is just going back in time, here or of pools, and nothing
+ * begins to meanwhile. */
 void vs_spare_stop(void);
 void vs_spare_go_on(void);
 

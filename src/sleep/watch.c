@@ -31,9 +31,12 @@ static void wait_due(double due)
 /* When to look again; 0: not until a watch begins. */
 static double look(void)
 {
-	double pool = vs_pool_idle(vs_lock_now());
-	double spare = vs_spare_idle(vs_lock_now());
+	double pool, spare;
 
+	vs_spare_stop();
+	pool = vs_pool_idle(vs_lock_now());
+	vs_spare_go_on();
+	spare = vs_spare_idle(vs_lock_now());
 	return !pool || (spare && spare < pool) ? spare : pool;
 }
 

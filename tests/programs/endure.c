@@ -127,16 +127,23 @@ static long count_lines(const char *path, const char *key)
 	return n;
 }
 
+/* The least of some: a thread of the library's may just have a file open that
+ * tells how scarce host memory is. */
 static long count_files(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	long n = 0;
+	long n, least = 0;
+	int i;
 
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
+	for (i = 0; i < 20; i++) {
+		DIR *dir = opendir("/proc/self/fd");
+
+		for (n = 0; dir && readdir(dir); n++)
+			;
+		if (dir)
+			closedir(dir);
+		least = !i || n < least ? n : least;
+	}
+	return least;
 }
 
 /* With all memory free, and after what the last operation left to be done. */

@@ -36,6 +36,9 @@ static CUresult do_info(const char *path)
 	out = fopen(path, "we");
 	if (!out)
 		return CUDA_ERROR_FILE_NOT_FOUND;
+	/* What earlier questions have left to be freed is gone with this. */
+	OK(cuMemAlloc(&p, 32 * MIB));
+	OK(cuMemFree(p));
 	OK(cuMemGetInfo(&left[0], &all));
 	OK(cuMemAlloc(&p, 32 * MIB));
 	OK(cuMemGetInfo(&left[1], &all));
