@@ -12,16 +12,17 @@ cycle() {
 	shift
 	sleeps p
 	ctl 0 wake "$@" "${PID[p]}"
-	ask p "check all" "ok bad=0"
 	equal "state" awake "$(value state)"
 	equal "verified" "$verified" "$(value verified-bytes)"
 	equal "unverified" "${verified:+0}" "$(value unverified-bytes)"
+	ask p "check all" "ok bad=0"
 }
 for setting in 0 1; do
 	puppet p VSLEEP_VERIFY=$setting
 	ask p "alloc a $((64 * M))"
 	ask p "alloc b $((6 * M))"
 	ask p "fill a 1"
+	ask p "fill b 2"
 	all=$(device p)
 	cycle "$all" --verify
 	cycle '' --no-verify
