@@ -33,6 +33,7 @@ struct vs_page {
 struct vs_backup {
 	size_t size;
 	size_t count;
+	bool saved;		/* once, so that its owner knows of it */
 	_Atomic size_t held;	/* bytes of pages that are in host memory */
 	struct vs_page pages[];
 };

@@ -333,6 +333,7 @@ static void commit_item(struct vs_store_plan *plan, size_t index)
 	bool told = !vs_store_plan_lane(plan, index)->blind;
 	size_t i;
 
+	backup->saved = true;
 	for (i = 0; i < backup->count; i++, page++) {
 		if (todo[i] == UNCHANGED)
 			continue;
@@ -347,20 +348,17 @@ static void commit_item(struct vs_store_plan *plan, size_t index)
 	}
 }
 
-/* What was about to be overwritten is lost; a backup without anything is
- * none. */
+/* What was about to be overwritten is lost.  A backup that was there before
+ * is its owner's still, if with nothing in it. */
 static void undo_item(struct vs_store_plan *plan, size_t index)
 {
 	struct vs_backup *backup = plan->items[index].backup;
-	bool any = false;
 	size_t i;
 
-	for (i = 0; backup && i < backup->count; i++) {
+	for (i = 0; backup && i < backup->count; i++)
 		if (!backup->pages[i].valid)
 			vs_backup_clear(backup, i);
-		any |= backup->pages[i].valid;
-	}
-	if (any)
+	if (backup && backup->saved)
 		return;
 	vs_store_drop(backup);
 	plan->items[index].backup = NULL;
