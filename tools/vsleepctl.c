@@ -27,6 +27,7 @@ static const struct verb {
 	{ "pause", pause_main, "hold processes, their memory stays" },
 	{ "resume", resume_main, "let paused processes run on" },
 	{ "trim", trim_main, "give back what is kept for the next sleep" },
+	{ "prepare", prepare_main, "copy memory to the host ahead of a sleep" },
 	{ "cancel", cancel_main, "take back what was asked for and waits" },
 	{ "tag", tag_main, "name the allocations that a process makes next" },
 	{ "wait", wait_main, "until a process is awake, asleep or settled" },

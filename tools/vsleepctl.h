@@ -88,6 +88,7 @@ enum outcome pause_main(int argc, char **argv);
 enum outcome resume_main(int argc, char **argv);
 enum outcome cancel_main(int argc, char **argv);
 enum outcome trim_main(int argc, char **argv);
+enum outcome prepare_main(int argc, char **argv);
 enum outcome tag_main(int argc, char **argv);
 enum outcome wait_main(int argc, char **argv);
 enum outcome doctor_main(int argc, char **argv);

@@ -35,6 +35,8 @@ struct vs_backup {
 	size_t count;
 	bool saved;		/* once, so that its owner knows of it */
 	_Atomic size_t held;	/* bytes of pages that are in host memory */
+	unsigned pass;		/* of backup/slice: the last one, and */
+	size_t looked;		/* pages that it has looked at */
 	struct vs_page pages[];
 };
 

@@ -290,3 +290,8 @@ void vs_page_hash_close(struct vs_page_hash *hash)
 	free_pinned(hash->pinned);
 	free(hash);
 }
+
+void vs_page_hash_forget(struct vs_page_hash *hash)
+{
+	free(hash);
+}

@@ -63,6 +63,9 @@ enum vs_status vs_page_hash_run(struct vs_page_hash *hash, CUstream stream,
 /* Give the buffers back; NULL is fine. */
 void vs_page_hash_close(struct vs_page_hash *hash);
 
+/* The same where the context is gone, and the buffers with it. */
+void vs_page_hash_forget(struct vs_page_hash *hash);
+
 /* The keys of this process, made at the first call; for sums of bytes that
  * the host has, by page_math.h. */
 const struct vs_page_keys *vs_page_hash_keys(void);

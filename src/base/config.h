@@ -31,6 +31,7 @@ struct vs_config {
 	size_t threads;		/* 0: from the machine */
 	enum vs_config_choice retain;
 	bool verify;
+	bool prepare;
 };
 
 extern struct vs_config vs_config;

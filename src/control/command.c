@@ -38,6 +38,8 @@ static void run_quiesce(const struct vs_form *form,
 			struct vs_command *command, struct vs_text *answer);
 static void run_trim(const struct vs_form *form, struct vs_command *command,
 		     struct vs_text *answer);
+static void run_prepare(const struct vs_form *form,
+			struct vs_command *command, struct vs_text *answer);
 static void run_cancel(const struct vs_form *form, struct vs_command *command,
 		       struct vs_text *answer);
 static void run_tag(const struct vs_form *form, struct vs_command *command,
@@ -58,6 +60,7 @@ static const struct verb verbs[] = {
 	{ "resume", "", run_resume },
 	{ "quiesce", "timeout-ms lease-ms steady step progress", run_quiesce },
 	{ "trim", "", run_trim },
+	{ "prepare", "tags progress", run_prepare },
 	{ "cancel", "", run_cancel },
 	{ "tag", "name clear", run_tag },
 	{ "config", "", run_config },
@@ -305,6 +308,18 @@ static void run_trim(const struct vs_form *form, struct vs_command *command,
 
 	(void)form;
 	vs_command_preset(VS_VERB_TRIM, &request);
+	submit(&request, command, answer);
+}
+
+static void run_prepare(const struct vs_form *form,
+			struct vs_command *command, struct vs_text *answer)
+{
+	struct vs_request request;
+
+	vs_command_preset(VS_VERB_PREPARE, &request);
+	if (!vs_form_flag(form, "progress", &command->progress, answer) ||
+	    !read_tags(form, &request, answer))
+		return;
 	submit(&request, command, answer);
 }
 

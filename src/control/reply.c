@@ -273,6 +273,7 @@ static void add_ledger(struct vs_text *text, const struct vs_ledger *ledger)
 	vs_reply_add(text, "held-calls=%" PRIu64 "\nheld-now=%u\n",
 		     ledger->held_calls, ledger->held_now);
 	add_holds(text, ledger->holds);
+	vs_reply_add(text, "prepare=%s\n", ledger->prepare);
 	vs_reply_add(text, "paused=%s\n",
 		     ledger->holds & VS_HOLD_OPERATOR ? "yes" : "no");
 	add_troubles(text, ledger);
@@ -297,6 +298,20 @@ static void add_outlook(struct vs_text *text, const struct vs_outlook *outlook)
 		add_line(text, "obstacle", outlook->obstacles[i]);
 }
 
+static void add_prepared(struct vs_text *text,
+			 const struct vs_prepared *prepared)
+{
+	vs_reply_add(text, "prepared-bytes=%" PRIu64
+		     "\nprepared-copied-bytes=%" PRIu64
+		     "\nprepared-unchanged-bytes=%" PRIu64
+		     "\nprepared-zero-bytes=%" PRIu64
+		     "\nprepared-left-bytes=%" PRIu64 "\n",
+		     prepared->copied_bytes + prepared->unchanged_bytes +
+		     prepared->zero_bytes, prepared->copied_bytes,
+		     prepared->unchanged_bytes, prepared->zero_bytes,
+		     prepared->left_bytes);
+}
+
 void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
 {
 	vs_reply_add(text, "status=%s\n", vs_why_word(reply->status));
@@ -306,6 +321,8 @@ void vs_reply_write(struct vs_text *text, const struct vs_reply *reply)
 	if (reply->trimmed)
 		vs_reply_add(text, "trimmed-bytes=%" PRIu64 "\n",
 			     reply->trimmed_bytes);
+	if (reply->prepared.filled)
+		add_prepared(text, &reply->prepared);
 	if (reply->outlook.filled)
 		add_outlook(text, &reply->outlook);
 	vs_reply_add(text, "\n");

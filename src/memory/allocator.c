@@ -11,6 +11,7 @@
 #include "memory/quarantine.h"
 #include "memory/segment.h"
 #include "memory/spare.h"
+#include "memory/staging.h"
 #include "memory/unmanaged.h"
 #include "memory/vmm.h"
 #include "base/context.h"
@@ -144,6 +145,7 @@ void vs_allocator_make_room(CUdevice device, CUcontext context)
 	CUstreamCaptureMode mode = vs_context_relax();
 	bool captured, pending;
 
+	vs_staging_yield(device);
 	vs_lock_take(&vs_segment_lock);
 	pending = vs_quarantine_bytes(device) != 0;
 	vs_lock_drop(&vs_segment_lock);
@@ -373,12 +375,18 @@ CUresult vs_allocator_free_later(CUdeviceptr base)
 
 CUresult vs_allocator_info(size_t *free_bytes, size_t *total)
 {
+	size_t staging;
 	CUdevice device;
 	CUresult rc;
 
 	vs_spare_stop();
+	if (vs_real.cuCtxGetDevice(&device))
+		device = -1;
+	staging = vs_staging_bytes(device);
 	rc = vs_real.cuMemGetInfo_v2(free_bytes, total);
-	if (!rc && free_bytes && !vs_real.cuCtxGetDevice(&device)) {
+	if (!rc && free_bytes && device >= 0) {
+		if (staging && vs_staging_bytes(device))
+			*free_bytes += staging;
 		vs_lock_take(&vs_segment_lock);
 		*free_bytes += vs_arena_spare(device) +
 			       vs_quarantine_bytes(device) +

@@ -4,6 +4,7 @@
 #include "sleep/exit.h"
 #include "sleep/gate.h"
 #include "sleep/operation.h"
+#include "sleep/pass.h"
 #include "memory/ipc_import.h"
 #include "base/log.h"
 
@@ -49,6 +50,7 @@ void vs_exit_now(void)
 	/* From here on a sleep that has not shut the gate yet cannot; one that
 	 * has shows in the state. */
 	vs_gate_close();
+	vs_pass_stop();
 	vs_operation_status(&reply);
 	if (reply.ledger.state != VS_AWAKE) {
 		/* No wake ends a pause that drains. */

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "sleep/job.h"
+#include "sleep/prepare.h"
 #include "sleep/retain.h"
 #include "base/lock.h"
 
@@ -139,6 +140,8 @@ enum vs_status vs_job_carry_out(struct vs_job *job,
 		job->reply.trimmed_bytes = vs_retain_trim(true);
 		job->reply.trimmed = true;
 		return VS_OK;
+	case VS_VERB_PREPARE:
+		return vs_prepare_run(request, t, &job->reply.prepared, why);
 	}
 	return vs_why_set(why, VS_REFUSED, "no such request");
 }

@@ -24,6 +24,7 @@ static enum vs_state state = VS_AWAKE;
 static uint64_t sequence;
 static vs_tag_set asleep;
 static uint64_t lost[VS_TAG_MAX];
+static _Atomic(const char *) prepare = "off";
 
 const char *vs_ledger_state_word(enum vs_state now)
 {
@@ -63,6 +64,11 @@ void vs_ledger_lost(int tag, uint64_t bytes)
 	vs_lock_take(&ledger_lock);
 	lost[tag] = bytes;
 	vs_lock_drop(&ledger_lock);
+}
+
+void vs_ledger_prepare(const char *word)
+{
+	atomic_store(&prepare, word);
 }
 
 void vs_ledger_failed(const struct vs_why *why)
@@ -186,6 +192,7 @@ static void add_rest(struct vs_ledger *out)
 	out->held_calls = vs_gate_held_total();
 	out->held_now = vs_gate_held_now();
 	out->holds = vs_gate_holds();
+	out->prepare = atomic_load(&prepare);
 	out->unhooked = vs_driver_unhooked_count(out->unhooked_name,
 						 sizeof(out->unhooked_name));
 	out->ipc_refused = vs_ipc_refused();

@@ -98,6 +98,7 @@ struct vs_ledger {
 	uint64_t held_calls;	/* calls that have waited at the gate */
 	unsigned held_now;
 	unsigned holds;		/* enum vs_gate_hold bits */
+	const char *prepare;	/* "off", "idle", "running" or "done" */
 	uint64_t unhooked;	/* pointers handed out that we do not know */
 	char unhooked_name[64];
 	bool ipc_refused;
@@ -121,6 +122,9 @@ void vs_ledger_enter(enum vs_state now);
 void vs_ledger_commit(enum vs_state now, vs_tag_set sleeping,
 		      const struct vs_ledger_last *result);
 void vs_ledger_lost(int tag, uint64_t bytes);
+
+/* What prepare does now, a constant. */
+void vs_ledger_prepare(const char *word);
 
 /* A request failed, or what a signal asked for; from any thread. */
 void vs_ledger_failed(const struct vs_why *why);

@@ -4,6 +4,7 @@
 #include "sleep/operation.h"
 #include "sleep/gate.h"
 #include "sleep/job.h"
+#include "sleep/prepare.h"
 #include "sleep/retain.h"
 #include "sleep/transition.h"
 #include "base/driver.h"
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define WATCH 1.0	/* seconds, while prepare may add to what is retained */
 
 static struct vs_lock job_lock = VS_LOCK(VS_RANK_STATE);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -341,6 +344,7 @@ static void run_job(struct vs_job *job, const struct vs_request *request)
 	bool dry = request->dry_run, again;
 	enum vs_status st = VS_CANCELLED;
 
+	vs_prepare_halt();
 	if (!vs_job_cancelled(job))
 		st = vs_job_carry_out(job, request, &why);
 	else if (request->rest)
@@ -350,6 +354,7 @@ static void run_job(struct vs_job *job, const struct vs_request *request)
 	again = conclude(job, &st, &why);
 	if (st && st != VS_PARTIAL && !dry)
 		vs_ledger_failed(&why);
+	vs_prepare_over(request->verb, st);
 	if (!again)
 		reply(job, st, &why);
 	vs_transition_clean_up();
@@ -389,7 +394,7 @@ static struct vs_job *next_job(double *until)
 
 	*until = rest && !rest->taken ? rest->lease_end : 0;
 	for (job = queue; job; job = job->next) {
-		if (must_wait(job))
+		if (job == running || must_wait(job))
 			continue;
 		if (job->not_before <= now)
 			return job;
@@ -400,14 +405,26 @@ static struct vs_job *next_job(double *until)
 }
 
 /* Between two jobs. */
-static double watch_retained(double due)
+static void look_around(double *watch, double *prepare)
 {
-	if (!due || vs_lock_now() < due)
-		return due;
+	double now = vs_lock_now(), until;
+	bool watches = *watch && now >= *watch;
+	bool prepares = *prepare && now >= *prepare && !rest &&
+			!next_job(&until);
+
 	vs_lock_drop(&job_lock);
-	due = vs_retain_watch();
+	if (watches)
+		*watch = vs_retain_watch();
+	if (prepares)
+		*prepare = vs_prepare_idle();
+	if (*prepare && !*watch)
+		*watch = now + WATCH;
 	vs_lock_take(&job_lock);
-	return due;
+}
+
+static double sooner(double a, double b)
+{
+	return !a || (b && b < a) ? b : a;
 }
 
 static void *operate(void *unused)
@@ -415,7 +432,7 @@ static void *operate(void *unused)
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	struct vs_request request;
 	struct vs_job *job;
-	double until, look = 0;
+	double until, look = 0, prepare = vs_lock_now();
 
 	self = pthread_self();
 	atomic_store(&started, true);
@@ -426,11 +443,10 @@ static void *operate(void *unused)
 			let_go();
 		if (unsettled)
 			settle();
-		look = watch_retained(look);
+		look_around(&look, &prepare);
 		job = next_job(&until);
 		if (!job) {
-			if (look && (!until || look < until))
-				until = look;
+			until = sooner(until, sooner(look, rest ? 0 : prepare));
 			vs_lock_wait(&job_lock, &changed, until);
 			continue;
 		}
@@ -443,9 +459,21 @@ static void *operate(void *unused)
 		vs_lock_drop(&job_lock);
 		run_job(job, &request);
 		look = vs_retain_watch();
+		prepare = vs_lock_now();
 		vs_lock_take(&job_lock);
 	}
 	return unused;
+}
+
+bool vs_operation_wanted(void)
+{
+	double until;
+	bool yes;
+
+	vs_lock_take(&job_lock);
+	yes = next_job(&until);
+	vs_lock_drop(&job_lock);
+	return yes;
 }
 
 bool vs_operation_started(void)

@@ -28,6 +28,7 @@ enum vs_verb {
 	VS_VERB_QUIESCE,	/* at rest for as long as the job is not
 				   forgotten: the first step of a group */
 	VS_VERB_TRIM,		/* give back the backups of what is awake */
+	VS_VERB_PREPARE,	/* make backups of it */
 };
 enum vs_choice { VS_DEFAULT, VS_YES, VS_NO };
 
@@ -65,6 +66,15 @@ struct vs_outlook {
 	char obstacles[VS_OBSTACLES_MAX][160];
 };
 
+/* What a prepare has looked at. */
+struct vs_prepared {
+	bool filled;
+	uint64_t copied_bytes;
+	uint64_t unchanged_bytes;	/* the backup had them already */
+	uint64_t zero_bytes;
+	uint64_t left_bytes;		/* host memory lacks for them */
+};
+
 /* One reply: a statement from the ledger. */
 struct vs_reply {
 	enum vs_status status;
@@ -73,6 +83,7 @@ struct vs_reply {
 	struct vs_outlook outlook;
 	bool trimmed;
 	uint64_t trimmed_bytes;		/* host memory that went back */
+	struct vs_prepared prepared;
 };
 
 struct vs_progress {
@@ -113,6 +124,9 @@ bool vs_operation_rests(struct vs_job *job);
 
 /* This is the operation thread: it must not wait for a job. */
 bool vs_operation_is_self(void);
+
+/* Another request could run now, if the one that runs ended. */
+bool vs_operation_wanted(void);
 
 /* Submit and wait, at most so long (VS_BUSY then); for exit and tests. */
 void vs_operation_run(const struct vs_request *request, double seconds,

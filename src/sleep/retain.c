@@ -2,6 +2,8 @@
 #include <config.h>
 
 #include "sleep/retain.h"
+#include "sleep/pass.h"
+#include "sleep/prepare.h"
 #include "backup/host_budget.h"
 #include "backup/store.h"
 #include "base/config.h"
@@ -23,7 +25,7 @@ static struct vs_backup *take_next(size_t *index, bool all)
 	vs_lock_take(&vs_segment_lock);
 	for (; !backup && *index < vs_segment_count(); (*index)++) {
 		s = vs_segment_at(*index);
-		if (s->moving && !all)
+		if ((s->moving && !all) || vs_pass_holds(s))
 			continue;
 		for (k = 0; !backup && k < s->chunk_count; k++) {
 			if (s->chunks[k].state != VS_CHUNK_RESIDENT)
@@ -46,6 +48,7 @@ uint64_t vs_retain_trim(bool all)
 	size_t index;
 	bool any;
 
+	vs_prepare_halt();
 	do {
 		any = false;
 		index = 0;

@@ -6,6 +6,7 @@
 #include "sleep/exit.h"
 #include "sleep/gate.h"
 #include "sleep/ledger.h"
+#include "sleep/pass.h"
 #include "sleep/quiesce.h"
 #include "sleep/state.h"
 #include "memory/arena.h"
@@ -171,8 +172,10 @@ void vs_transition_let_go(void)
 void vs_transition_tidy(void)
 {
 	struct vs_context *contexts[VS_CONTEXT_MAX];
-	int i, count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
+	int i, count;
 
+	vs_pass_settle();
+	count = vs_context_pin_all(contexts, VS_CONTEXT_MAX);
 	vs_pool_settle();
 	for (i = 0; i < count; i++) {
 		vs_quarantine_settle(contexts[i]->device);

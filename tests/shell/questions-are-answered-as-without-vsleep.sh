@@ -64,6 +64,9 @@ ask p make
 ctl 0 tag "${PID[p]}" two
 ask p make
 ask p "open $handle"
+# a first sleep may take addresses for good, which must not be freed ones
+ctl 5 sleep --alone "${PID[p]}"
+wakes p --alone
 ask p drop
 asks p "awake"
 ask p "info $WORK/p.info"

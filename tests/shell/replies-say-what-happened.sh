@@ -15,8 +15,8 @@ always="status state sequence allocations live-bytes resident-bytes \
 evicted-bytes backed-up-bytes host-bytes retained-bytes spilled-bytes \
 unmanaged-bytes released-bytes restored-bytes kept-bytes copied-bytes \
 unchanged-bytes zero-bytes pageable-bytes lost-bytes seconds drain-seconds \
-gib-per-second held-calls held-now holds paused unhooked marker pid name \
-version tag tag tag device "
+gib-per-second held-calls held-now holds prepare paused unhooked marker pid \
+name version tag tag tag device "
 of_each_tag="tag policy state allocations live-bytes resident-bytes \
 evicted-bytes backed-up-bytes lost-bytes"
 of_each_device="device uuid bus vmm contexts resident-bytes evicted-bytes"

@@ -64,6 +64,7 @@ for value in many -1 65; do
 	wrong VSLEEP_THREADS $value "=$value *1 to 64*; using \"0\""
 done
 wrong VSLEEP_RETAIN maybe '=maybe is not valid (auto|yes|no: *using "auto"'
+wrong VSLEEP_PREPARE maybe '=maybe is not valid (0|1: *using "0"'
 for value in nativ native: native:x native:9-8; do
 	wrong VSLEEP_IPC $value "=$value is none of auto, *; using auto"
 done
