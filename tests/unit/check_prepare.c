@@ -2,107 +2,18 @@
 /* Backups that are made while the program runs. */
 #include <config.h>
 
-#include "memory_fixture.h"
+#include "prepare_fixture.h"
 
-#include "backup/backup.h"
 #include "backup/host_pool.h"
 #include "backup/slice.h"
 #include "base/config.h"
-#include "base/context.h"
-#include "base/lock.h"
 #include "memory/allocator.h"
-#include "memory/capture.h"
-#include "memory/detach.h"
 #include "memory/staging.h"
 #include "sleep/pass.h"
-#include "sleep/prepare.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define SIZE (17 * MIB)		/* a segment of its own, in chunks of 2 MiB */
 #define LARGE (40 * MIB)
-
-static void start(void)
-{
-	setenv("VSLEEP_RETAIN", "yes", 1);
-	fixture_start("w", "k=keep,d=discard");
-}
-
-static struct vs_reply prepare(const char *tags)
-{
-	struct vs_request request = {
-		.verb = VS_VERB_PREPARE, .level = 1, .all_tags = !tags,
-		.tags = tags ? fixture_tags(tags) : 0, .timeout_ms = 10000,
-	};
-
-	return fixture_ask(&request);
-}
-
-static struct vs_prepared prepared(void)
-{
-	struct vs_reply reply = prepare(NULL);
-
-	ck_assert_msg(!reply.status, "%s", reply.why.text);
-	ck_assert(reply.prepared.filled);
-	ck_assert_uint_eq(vs_staging_bytes(0), 0);
-	return reply.prepared;
-}
-
-static struct vs_ledger_last slept(void)
-{
-	struct vs_reply reply = fixture_sleep(1, NULL);
-
-	ck_assert_msg(!reply.status, "%s", reply.why.text);
-	return reply.ledger.last;
-}
-
-static void woken(void)
-{
-	struct vs_reply reply = fixture_wake(NULL);
-
-	ck_assert_msg(!reply.status, "%s", reply.why.text);
-}
-
-/* What a backup says of a page is so. */
-static void assert_page(const struct vs_backup *backup, size_t i)
-{
-	const struct vs_page *page = &backup->pages[i];
-	struct vs_page_sum sum;
-
-	if (!page->valid || !page->hashed || page->place != VS_PLACE_HOST)
-		return;
-	vs_page_math_sum(vs_page_hash_keys(),
-			 page->block->base + page->index * VS_PAGE,
-			 vs_backup_page_size(backup, i), &sum);
-	ck_assert_msg(sum.hash[0] == page->hash[0] &&
-		      sum.hash[1] == page->hash[1], "page %zu", i);
-}
-
-static void assert_backups(void)
-{
-	const struct vs_segment *s;
-	const struct vs_chunk *c;
-	size_t i, k;
-
-	for (i = 0; i < vs_segment_count(); i++) {
-		s = vs_segment_at(i);
-		for (c = s->chunks; c < s->chunks + s->chunk_count; c++)
-			for (k = 0; c->backup && k < c->backup->count; k++)
-				assert_page(c->backup, k);
-	}
-}
-
-static void end(void)
-{
-	slept();
-	woken();
-	ck_assert_int_eq(fixture_ask(&(struct vs_request){
-		.verb = VS_VERB_TRIM }).status, VS_OK);
-	ck_assert_uint_eq(vs_host_pool_taken(), 0);
-}
 
 START_TEST(a_sleep_after_a_pass_copies_nothing)
 {
@@ -110,22 +21,22 @@ START_TEST(a_sleep_after_a_pass_copies_nothing)
 	struct vs_ledger_last last;
 	CUdeviceptr base;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", SIZE);
-	got = prepared();
+	got = prepare_all();
 	ck_assert_uint_eq(got.copied_bytes, SIZE);
 	ck_assert_uint_eq(got.left_bytes, 0);
 	ck_assert_uint_eq(fixture_ledger().retained_bytes, got.copied_bytes);
-	assert_backups();
-	last = slept();
+	prepare_assert_backups();
+	last = prepare_sleep();
 	ck_assert_uint_eq(last.copied_bytes, 0);
 	ck_assert_uint_eq(last.unchanged_bytes, got.copied_bytes);
-	woken();
+	prepare_wake();
 	fixture_assert_filled(base, SIZE);
-	got = prepared();
+	got = prepare_all();
 	ck_assert_uint_eq(got.copied_bytes, 0);
 	ck_assert_uint_eq(got.unchanged_bytes, SIZE);
-	end();
+	prepare_end();
 	fixture_free(base);
 	fixture_assert_empty();
 }
@@ -137,21 +48,21 @@ START_TEST(what_changes_afterwards_is_copied)
 	CUdeviceptr base;
 	char *bytes;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", SIZE);
 	bytes = (char *)(uintptr_t)base;
-	prepared();
+	prepare_all();
 	bytes[5 * MIB] ^= 1;
 	bytes[SIZE - 1] ^= 1;
-	last = slept();
+	last = prepare_sleep();
 	ck_assert_uint_eq(last.copied_bytes, 3 * MIB);
-	woken();
+	prepare_wake();
 	bytes[5 * MIB] ^= 1;
 	bytes[SIZE - 1] ^= 1;
 	fixture_assert_filled(base, SIZE);
-	ck_assert_uint_eq(prepared().copied_bytes, 3 * MIB);
-	assert_backups();
-	end();
+	ck_assert_uint_eq(prepare_all().copied_bytes, 3 * MIB);
+	prepare_assert_backups();
+	prepare_end();
 	fixture_free(base);
 	fixture_assert_empty();
 }
@@ -161,22 +72,22 @@ START_TEST(zeros_take_no_host_memory)
 {
 	CUdeviceptr base;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", SIZE);
-	prepared();
+	prepare_all();
 	memset((void *)(uintptr_t)base, 0, SIZE);
-	ck_assert_uint_eq(prepared().zero_bytes, SIZE);
+	ck_assert_uint_eq(prepare_all().zero_bytes, SIZE);
 	ck_assert_uint_eq(vs_host_pool_taken(), 0);
-	ck_assert_uint_eq(slept().zero_bytes, SIZE);
-	woken();
+	ck_assert_uint_eq(prepare_sleep().zero_bytes, SIZE);
+	prepare_wake();
 	fixture_assert_zero(base, SIZE);
 	memset((void *)(uintptr_t)base, 7, 1);
-	ck_assert_uint_eq(prepared().copied_bytes, 2 * MIB);
-	ck_assert_uint_eq(slept().copied_bytes, 0);
-	woken();
+	ck_assert_uint_eq(prepare_all().copied_bytes, 2 * MIB);
+	ck_assert_uint_eq(prepare_sleep().copied_bytes, 0);
+	prepare_wake();
 	ck_assert_int_eq(*(char *)(uintptr_t)base, 7);
 	fixture_assert_zero(base + 1, SIZE - 1);
-	end();
+	prepare_end();
 	fixture_free(base);
 	fixture_assert_empty();
 }
@@ -186,18 +97,18 @@ START_TEST(only_what_a_sleep_would_copy_is_prepared)
 {
 	CUdeviceptr w, k, d, o;
 
-	start();
+	prepare_start();
 	w = fixture_alloc("w", SIZE);
 	k = fixture_alloc("k", SIZE);
 	d = fixture_alloc("d", SIZE);
 	o = fixture_alloc("o", SIZE);
-	ck_assert_uint_eq(prepare("o").prepared.copied_bytes, SIZE);
+	ck_assert_uint_eq(prepare_ask("o").prepared.copied_bytes, SIZE);
 	ck_assert_int_eq(fixture_sleep(1, "o").status, VS_OK);
-	ck_assert_uint_eq(prepared().copied_bytes, SIZE);
-	woken();
+	ck_assert_uint_eq(prepare_all().copied_bytes, SIZE);
+	prepare_wake();
 	fixture_assert_filled(o, SIZE);
-	ck_assert_uint_eq(prepared().unchanged_bytes, 2 * SIZE);
-	end();
+	ck_assert_uint_eq(prepare_all().unchanged_bytes, 2 * SIZE);
+	prepare_end();
 	fixture_assert_filled(w, SIZE);
 	fixture_assert_filled(k, SIZE);
 	fixture_free(w);
@@ -255,7 +166,7 @@ START_TEST(a_page_that_toggles_is_never_torn)
 	CUdeviceptr base;
 	int round;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", SIZE);
 	page_at = (unsigned char *)(uintptr_t)base + 3 * MIB;
 	memset(page_at, 0x77, 64);
@@ -265,22 +176,22 @@ START_TEST(a_page_that_toggles_is_never_torn)
 	changes_at = _i / STEPS;
 	changes_back_at = _i % STEPS;
 	for (round = 0; round < 3; round++) {
-		prepared();
-		assert_backups();
+		prepare_all();
+		prepare_assert_backups();
 		memcpy(now, page_at, sizeof(now));
 		if (round == 1)
 			memset(page_at, now[0] ^ 0x66, 64);
 		memcpy(now, page_at, sizeof(now));
 		changes_at = changes_back_at = -1;
-		slept();
-		assert_backups();
-		woken();
+		prepare_sleep();
+		prepare_assert_backups();
+		prepare_wake();
 		ck_assert_mem_eq(now, page_at, sizeof(now));
 		changes_at = _i / STEPS;
 		changes_back_at = _i % STEPS;
 	}
 	vs_real = plain;
-	end();
+	prepare_end();
 	fixture_free(base);
 	fixture_assert_empty();
 }
@@ -289,7 +200,7 @@ END_TEST
 START_TEST(without_retaining_it_is_refused)
 {
 	fixture_start("w", "");
-	ck_assert_int_eq(prepare(NULL).status, VS_REFUSED);
+	ck_assert_int_eq(prepare_ask(NULL).status, VS_REFUSED);
 }
 END_TEST
 
@@ -298,19 +209,19 @@ START_TEST(what_host_memory_lacks_for_is_left)
 	struct vs_prepared got;
 	CUdeviceptr base;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", LARGE);
 	vs_config.host_limit = 10 * MIB;
-	got = prepared();
+	got = prepare_all();
 	ck_assert_uint_eq(got.copied_bytes, 10 * MIB);
 	ck_assert_uint_eq(got.left_bytes, LARGE - 10 * MIB);
 	ck_assert_uint_eq(vs_host_pool_taken(), 10 * MIB);
 	ck_assert_int_eq(fixture_sleep(1, NULL).status, VS_NOHOST);
 	vs_config.host_limit = LARGE;
-	ck_assert_uint_eq(slept().copied_bytes, LARGE - 10 * MIB);
-	woken();
+	ck_assert_uint_eq(prepare_sleep().copied_bytes, LARGE - 10 * MIB);
+	prepare_wake();
 	fixture_assert_filled(base, LARGE);
-	end();
+	prepare_end();
 	fixture_free(base);
 	fixture_assert_empty();
 }
@@ -337,7 +248,7 @@ START_TEST(the_program_gets_the_staging_memory)
 	enum vs_status st;
 	CUdeviceptr base;
 
-	start();
+	prepare_start();
 	base = fixture_alloc("w", SIZE);
 	vs_pass_begin(~(vs_tag_set)0);
 	do
@@ -355,8 +266,8 @@ START_TEST(the_program_gets_the_staging_memory)
 	vs_pass_end();
 	fixture_free(taken_meanwhile);
 	fixture_later();
-	assert_backups();
-	end();
+	prepare_assert_backups();
+	prepare_end();
 	fixture_assert_filled(base, SIZE);
 	fixture_free(base);
 	fixture_assert_empty();
