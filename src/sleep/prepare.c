@@ -13,7 +13,8 @@
 
 #define QUIET 1.0	/* seconds that allocations stay the same */
 #define APART 10.0	/* seconds from pass to pass, but after a wake */
-#define LOOK 0.5	/* seconds between two looks at allocations, */
+#define LOOK 0.5	/* between two looks at allocations, */
+#define PAUSE 0.001	/* between two slices: the device is the program's */
 #define POLL 0.0001	/* at a slice, */
 #define POLL_LINGERING 0.01	/* at one that lasts, */
 #define POLL_CAPTURE 0.01	/* and at captures */
@@ -74,6 +75,13 @@ static void end_pass(void)
 	say_rest();
 }
 
+static double pause_after(enum vs_pass_result result)
+{
+	if (result == VS_PASS_WAIT)
+		return POLL;
+	return result == VS_PASS_MORE ? PAUSE : POLL_CAPTURE;
+}
+
 static bool shall_stop(struct vs_transition *t, struct vs_why *why)
 {
 	if (atomic_load(&t->turn) != VS_TURN_CANCELLED &&
@@ -99,10 +107,7 @@ static enum vs_status run_pass(const struct vs_request *request,
 			return st;
 		if (now.stalled && vs_lock_now() > now.stalled + patience)
 			return VS_BUSY;
-		if (result == VS_PASS_CAPTURED)
-			nap(POLL_CAPTURE);
-		else if (result == VS_PASS_WAIT)
-			nap(POLL);
+		nap(pause_after(result));
 	} while (!shall_stop(t, why));
 	return VS_CANCELLED;
 }
@@ -162,10 +167,8 @@ static double take_step(void)
 	enum vs_pass_result result = vs_pass_step(&st, &why);
 	double now = vs_lock_now();
 
-	if (result == VS_PASS_MORE)
-		return now;
 	if (result != VS_PASS_END)
-		return now + (result == VS_PASS_WAIT ? POLL : POLL_CAPTURE);
+		return now + pause_after(result);
 	if (st)
 		vs_log_info("prepare: %s", why.text);
 	idle.due = false;

@@ -41,6 +41,16 @@ goes p
 ask p rest
 ask p "check b" "ok bad=0"
 
+# what the program maps itself
+ask p "vmm d $((17 * M))"
+ask p "fill d 4"
+ctl 0 prepare "${PID[p]}"
+at_least "bytes copied" $((17 * M)) "$(value prepared-copied-bytes)"
+sleeps p
+at_most "bytes that the sleep copied" $((2 * M)) "$(value copied-bytes)"
+wakes p
+ask p "check all" "ok bad=0"
+
 ctl 0 prepare --tags default "${PID[p]}"
 expect prepared-left-bytes 0
 ctl 1 prepare --tags nosuch "${PID[p]}"
@@ -72,3 +82,12 @@ ask p "check b" "ok bad=0"
 ctl 0 trim "${PID[p]}"
 expect prepare done host-bytes 0
 leave p
+
+# it ends while copies are under way
+puppet p VSLEEP_RETAIN=yes VSLEEP_PREPARE=1 VSLEEP_SIM_COPY_MIBPS=100
+ask p "alloc b $((64 * M))"
+ask p "fill b 7"
+within "a pass" prepare_is running
+tell p "leave return"
+end p
+lawful p
