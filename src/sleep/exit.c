@@ -24,7 +24,7 @@ static void wake_imports(void)
 {
 	static const struct vs_request wake = {
 		.verb = VS_VERB_WAKE, .level = 1, .all_tags = true,
-		.hold = VS_NO,
+		.hold = VS_NO, .verify = VS_NO,
 	};
 	struct vs_reply reply;
 
@@ -40,6 +40,7 @@ void vs_exit_now(void)
 	static const struct vs_request wake = {
 		.verb = VS_VERB_WAKE, .level = 1, .all_tags = true,
 		.hold = VS_NO, .own_only = true, .wait_ms = EXIT_WAKE * 1000,
+		.verify = VS_NO,	/* better a wrong page than none */
 	};
 	static atomic_bool done;	/* with the gate closed none sleeps */
 	struct vs_reply reply;
