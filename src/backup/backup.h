@@ -33,7 +33,8 @@ struct vs_page {
 struct vs_backup {
 	size_t size;
 	size_t count;
-	bool saved;		/* once, so that its owner knows of it */
+	bool saved;		/* its owner knows of it: saved once, or made
+				   ahead of that */
 	_Atomic size_t held;	/* bytes of pages that are in host memory */
 	unsigned pass;		/* of backup/slice: the last one, and */
 	size_t looked;		/* pages that it has looked at */

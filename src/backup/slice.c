@@ -41,9 +41,14 @@ void vs_slice_skip(struct vs_backup *backup, unsigned pass)
 	backup->looked = backup->count;
 }
 
+/* It is its chunk's from the beginning: no save may drop it. */
 struct vs_backup *vs_slice_backup(size_t size)
 {
-	return vs_backup_make(size);
+	struct vs_backup *backup = vs_backup_make(size);
+
+	if (backup)
+		backup->saved = true;
+	return backup;
 }
 
 static size_t bytes_of(const struct vs_slice *slice, size_t i)
