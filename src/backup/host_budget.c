@@ -131,7 +131,7 @@ static void look_into(const char *dir, const char *limit_name,
 	left = limit > used ? limit - used : 0;
 	if (left < room->least)
 		room->least = left;
-	room->scarce |= left < limit / 10;
+	room->scarce |= left < limit / 10 || !left;
 }
 
 /* Any level from @path up to the mount. */
@@ -160,10 +160,10 @@ static struct room look(void)
 	enum seen seen;
 
 	seen = read_file("/proc/self/cgroup", text, sizeof(text));
-	if (seen) {
-		room.least = seen == MISSING ? SIZE_MAX : 0;
+	if (seen == UNREADABLE)
+		return (struct room){ .scarce = true };
+	if (seen)
 		return room;
-	}
 	for (line = text; line && *line; line = next) {
 		next = strchr(line, '\n');
 		if (next)

@@ -300,6 +300,88 @@ START_TEST(the_budget_is_the_setting_or_the_machine_within_the_group)
 }
 END_TEST
 
+/* A tenth of the machine's memory is enough. */
+static const struct {
+	const char *text;
+	bool scarce;
+} machines[] = {
+	{ "MemTotal: 1000 kB\nMemAvailable: 99 kB\n", true },
+	{ "MemTotal: 1000 kB\nMemAvailable: 100 kB\n", false },
+	{ "MemTotal: 1000 kB\nMemAvailable: 900 kB\n", false },
+	{ "MemTotal: 1000 kB\nMemAvailable: 0 kB\n", true },
+	{ "MemTotal: 1000 kB\nMemFree: 1 kB\n", false },
+	{ "MemAvailable: 0 kB\n", false },
+	{ "", false },
+};
+
+START_TEST(the_machine_is_short_of_memory_below_a_tenth_of_it)
+{
+	put("/proc/meminfo", machines[_i].text);
+	ck_assert_int_eq(vs_host_budget_scarce(), machines[_i].scarce);
+}
+END_TEST
+
+START_TEST(where_nothing_can_be_read_memory_is_not_scarce)
+{
+	ck_assert(!vs_host_budget_scarce());
+	put("/proc/self/cgroup", "0::/job\n");
+	ck_assert(!vs_host_budget_scarce());
+}
+END_TEST
+
+/* _i: which level is; the one with the least left in bytes is not. */
+START_TEST(any_of_the_groups_above_may_be_short_of_memory)
+{
+	static const char *const dirs[] = { "", "/pod", "/pod/job" };
+	int i;
+
+	put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n");
+	put("/proc/self/cgroup", "0::/pod/job\n");
+	for (i = 0; i < 3; i++) {
+		group(dirs[i], "memory.max", "900");
+		group(dirs[i], "memory.current", "810");
+	}
+	ck_assert(!vs_host_budget_scarce());
+	group(dirs[_i], "memory.max", "1000000");
+	group(dirs[_i], "memory.current", "900001");
+	ck_assert(vs_host_budget_scarce());
+	group(dirs[_i], "memory.stat", "inactive_file 1\n");
+	ck_assert(!vs_host_budget_scarce());
+	group(dirs[_i], "memory.max", "max");
+	ck_assert(!vs_host_budget_scarce());
+}
+END_TEST
+
+START_TEST(a_group_of_version_1_may_be_short_of_memory)
+{
+	put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n");
+	put("/proc/self/cgroup", "7:memory:/job\n0::/\n");
+	group("/memory/job", "memory.limit_in_bytes", "1000\n");
+	group("/memory/job", "memory.usage_in_bytes", "900\n");
+	ck_assert(!vs_host_budget_scarce());
+	group("/memory/job", "memory.usage_in_bytes", "901\n");
+	ck_assert(vs_host_budget_scarce());
+	group("/memory/job", "memory.limit_in_bytes",
+	      "9223372036854771712\n");
+	ck_assert(!vs_host_budget_scarce());
+}
+END_TEST
+
+/* _i: the file that is there, but cannot be opened: it leaves nothing. */
+START_TEST(what_cannot_be_read_counts_as_scarce)
+{
+	put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n");
+	put("/proc/self/cgroup", "0::/a\n");
+	group("/a", "memory.max", "1000000\n");
+	group("/a", "memory.current", "1000\n");
+	closed = limits[_i];
+	closed_error = EMFILE;
+	closed_times = 1;
+	ck_assert(vs_host_budget_scarce());
+	ck_assert(!vs_host_budget_scarce());
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, set_up, tear_down);
@@ -326,6 +408,15 @@ static void fill(TCase *tc)
 	tcase_add_loop_test(tc,
 	the_budget_is_the_setting_or_the_machine_within_the_group, 0,
 		COUNT(budgets));
+	tcase_add_loop_test(tc,
+	the_machine_is_short_of_memory_below_a_tenth_of_it, 0,
+		COUNT(machines));
+	tcase_add_test(tc, where_nothing_can_be_read_memory_is_not_scarce);
+	tcase_add_loop_test(tc,
+		any_of_the_groups_above_may_be_short_of_memory, 0, 3);
+	tcase_add_test(tc, a_group_of_version_1_may_be_short_of_memory);
+	tcase_add_loop_test(tc, what_cannot_be_read_counts_as_scarce, 0,
+			    COUNT(limits));
 }
 
 int main(void)
