@@ -106,6 +106,21 @@ START_TEST(pause_resume_and_quiesce_reach_the_operation)
 }
 END_TEST
 
+START_TEST(trim_waits_for_its_turn_as_any_operation)
+{
+	struct vs_request request;
+
+	ask("vsleep 1 trim\n\n");
+	ck_assert_ptr_nonnull(command.job);
+	ck_assert_str_eq(output, "");
+	ck_assert(!command.rests);
+	stub_wait_submitted(1, &request);
+	ck_assert_int_eq(request.verb, VS_VERB_TRIM);
+	ck_assert(!request.dry_run);
+	ck_assert_ptr_null(request.rest);
+}
+END_TEST
+
 START_TEST(cancel_is_answered_at_once_with_a_number)
 {
 	ask("vsleep 1 sleep\n\n");
@@ -201,6 +216,8 @@ static const char *const wrong[][2] = {
 	{ "vsleep 1 pause\ntimeout-ms=0\n\n", "timeout-ms=0" },
 	{ "vsleep 1 resume\ntimeout-ms=1\n\n", "it takes: none" },
 	{ "vsleep 1 cancel\nprogress=yes\n\n", "it takes: none" },
+	{ "vsleep 1 trim\ntags=kv\n\n", "it takes: none" },
+	{ "vsleep 1 trim\nprogress=yes\n\n", "it takes: none" },
 	{ "vsleep 1 config\nname=x\n\n", "it takes: none" },
 	{ "vsleep 1 quiesce\nlease-ms=0\n\n", "from 1 to 600000" },
 	{ "vsleep 1 quiesce\nlease-ms=600001\n\n", "from 1 to 600000" },
@@ -271,6 +288,7 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, every_key_of_sleep_reaches_the_operation);
 	tcase_add_test(tc, every_key_of_wake_reaches_the_operation);
 	tcase_add_test(tc, pause_resume_and_quiesce_reach_the_operation);
+	tcase_add_test(tc, trim_waits_for_its_turn_as_any_operation);
 	tcase_add_test(tc, cancel_is_answered_at_once_with_a_number);
 	tcase_add_test(tc, a_refused_operation_says_why_and_shows_the_state);
 	tcase_add_test(tc, an_unknown_tag_is_refused_and_nothing_is_asked);

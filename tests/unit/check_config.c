@@ -172,6 +172,9 @@ static const struct {
 	{ "VSLEEP_HOST_LIMIT", "16777216T" }, { "VSLEEP_HOST_LIMIT", "G" },
 	{ "VSLEEP_THREADS", "65" }, { "VSLEEP_THREADS", "-1" },
 	{ "VSLEEP_THREADS", "many" },
+	{ "VSLEEP_RETAIN", "1" }, { "VSLEEP_RETAIN", "YES" },
+	{ "VSLEEP_RETAIN", "ye" }, { "VSLEEP_RETAIN", "yess" },
+	{ "VSLEEP_RETAIN", " no" }, { "VSLEEP_RETAIN", "auto,no" },
 };
 
 START_TEST(a_bad_value_is_named_with_what_is_right_and_the_default_used)
@@ -192,6 +195,42 @@ START_TEST(a_bad_value_is_named_with_what_is_right_and_the_default_used)
 	ck_assert_uint_eq(vs_config.timeout_ms, 10000);
 	ck_assert_uint_eq(vs_config.host_limit, 0);
 	ck_assert_uint_eq(vs_config.threads, 0);
+	ck_assert_int_eq(vs_config.retain, VS_CONFIG_AUTO);
+}
+END_TEST
+
+START_TEST(a_choice_that_is_not_valid_is_told_what_there_is)
+{
+	set_up();
+	setenv("VSLEEP_RETAIN", "never", 1);
+	ck_assert(vs_config_read());
+	assert_row("VSLEEP_RETAIN", "auto from rejected");
+	vs_config_say_rejected();
+	ck_assert_msg(strstr(caught(), "auto, yes or no: ") != NULL, "%s",
+		      caught());
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	enum vs_config_choice choice;
+} choices[] = {
+	{ "auto", VS_CONFIG_AUTO }, { "yes", VS_CONFIG_YES },
+	{ "no", VS_CONFIG_NO },
+};
+
+START_TEST(a_choice_is_one_of_its_words)
+{
+	char row[64];
+
+	set_up();
+	setenv("VSLEEP_RETAIN", choices[_i].text, 1);
+	ck_assert(vs_config_read());
+	vs_config_say_rejected();
+	ck_assert_str_eq(caught(), "");
+	ck_assert_int_eq(vs_config.retain, choices[_i].choice);
+	snprintf(row, sizeof(row), "%s from environment", choices[_i].text);
+	assert_row("VSLEEP_RETAIN", row);
 }
 END_TEST
 
@@ -325,6 +364,9 @@ static void fill(TCase *tc)
 	tcase_add_loop_test(tc,
 	a_bad_value_is_named_with_what_is_right_and_the_default_used, 0,
 		COUNT(bad_values));
+	tcase_add_test(tc, a_choice_that_is_not_valid_is_told_what_there_is);
+	tcase_add_loop_test(tc, a_choice_is_one_of_its_words, 0,
+			    COUNT(choices));
 	tcase_add_loop_test(tc, times_are_seconds_with_a_decimal_point, 0,
 			    COUNT(times));
 	tcase_add_test(tc, a_row_has_the_value_in_use_and_its_source);

@@ -182,6 +182,49 @@ START_TEST(a_dry_run_is_asked_for_and_says_what_it_found)
 }
 END_TEST
 
+START_TEST(where_backups_are_and_what_was_not_copied_is_told)
+{
+	stub_ledger.held_bytes = 11;
+	stub_ledger.retained_bytes = 12;
+	stub_ledger.spilled_bytes = 13;
+	stub_ledger.last.copied_bytes = 14;
+	stub_ledger.last.unchanged_bytes = 15;
+	stub_ledger.last.zero_bytes = 5000000000;
+	ask("vsleep 1 status\n\n");
+	ck_assert(has_line("host-bytes=11"));
+	ck_assert(has_line("retained-bytes=12"));
+	ck_assert(has_line("spilled-bytes=13"));
+	ck_assert(has_line("copied-bytes=14"));
+	ck_assert(has_line("unchanged-bytes=15"));
+	ck_assert(has_line("zero-bytes=5000000000"));
+	ck_assert_ptr_null(strstr(output, "trimmed-bytes="));
+	assert_one_message();
+}
+END_TEST
+
+/* Also where it is nothing. */
+START_TEST(a_trim_says_what_it_gave_back_and_others_do_not)
+{
+	struct vs_text text = { .buf = output, .size = VS_REPLY_MAX };
+	struct vs_reply reply = { .trimmed_bytes = 77 };
+
+	vs_reply_write(&text, &reply);
+	output[text.len] = '\0';
+	ck_assert_ptr_null(strstr(output, "trimmed-bytes="));
+	text.len = 0;
+	reply.trimmed = true;
+	vs_reply_write(&text, &reply);
+	output[text.len] = '\0';
+	ck_assert(has_line("trimmed-bytes=77"));
+	assert_one_message();
+	text.len = 0;
+	reply.trimmed_bytes = 0;
+	vs_reply_write(&text, &reply);
+	output[text.len] = '\0';
+	ck_assert(has_line("trimmed-bytes=0"));
+}
+END_TEST
+
 START_TEST(config_has_a_line_for_each_setting)
 {
 	vs_config_read();
@@ -251,6 +294,9 @@ static void fill(TCase *tc)
 	tcase_add_test(tc, decimals_have_a_point_in_every_locale);
 	tcase_add_test(tc, troubles_are_said_on_one_line_each);
 	tcase_add_test(tc, a_dry_run_is_asked_for_and_says_what_it_found);
+	tcase_add_test(tc,
+		where_backups_are_and_what_was_not_copied_is_told);
+	tcase_add_test(tc, a_trim_says_what_it_gave_back_and_others_do_not);
 	tcase_add_test(tc, config_has_a_line_for_each_setting);
 	tcase_add_test(tc, what_was_kept_is_told_by_reason);
 	tcase_add_test(tc,
