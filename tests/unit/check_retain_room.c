@@ -7,8 +7,12 @@
 #include "backup/store.h"
 #include "base/config.h"
 #include "base/lock.h"
+#include "memory/allocator.h"
 #include "sleep/gate.h"
+#include "sleep/retain.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 /* Host memory for one of two tags. */
@@ -126,15 +130,13 @@ START_TEST(trim_of_one_that_sleeps_partly_leaves_what_sleeps)
 }
 END_TEST
 
-/* True once nothing is retained; within so many seconds. */
-static bool given_back(double seconds)
+/* Until so much is in host memory. */
+static void wait_held(size_t bytes)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
-	double until = vs_lock_now() + seconds;
 
-	while (vs_store_bytes() && vs_lock_now() < until)
+	while (vs_store_bytes() != bytes)
 		nanosleep(&moment, NULL);
-	return !vs_store_bytes();
 }
 
 static void wait_looks(int count)
@@ -153,8 +155,10 @@ START_TEST(what_is_retained_goes_back_once_host_memory_is_scarce)
 	retain_wake(NULL);
 	wait_looks(2);
 	retain_assert_held(SOME + LARGE, SOME + LARGE);
+	/* When the next look is due. */
+	ck_assert(vs_retain_watch() < vs_lock_now() + 1);
 	atomic_store(&retain_scarce, true);
-	ck_assert(given_back(1));
+	wait_held(0);
 	retain_tidy_up();
 	retain_assert_nothing_held();
 	retain_assert_filled();
@@ -164,7 +168,7 @@ START_TEST(what_is_retained_goes_back_once_host_memory_is_scarce)
 	ck_assert_uint_eq(retain_trim(), 0);
 	retain_assert_held(SOME + LARGE, 0);
 	retain_wake(NULL);
-	ck_assert(given_back(1));
+	wait_held(0);
 	retain_assert_filled();
 	atomic_store(&retain_scarce, false);
 	retain_sleep(1, NULL);
@@ -184,8 +188,7 @@ START_TEST(scarce_memory_takes_nothing_of_what_sleeps_beside)
 	retain_wake("other");
 	wait_looks(1);
 	atomic_store(&retain_scarce, true);
-	while (fixture_ledger().retained_bytes)
-		wait_looks(1);
+	wait_held(SOME + LARGE);
 	retain_assert_held(SOME + LARGE, 0);
 	retain_wake(NULL);
 	retain_assert_filled();
@@ -205,6 +208,71 @@ START_TEST(told_to_retain_it_does_not_look_at_the_machine)
 }
 END_TEST
 
+static atomic_bool enough;
+
+/* Whoever asks for status. */
+static void *ask_on(void *unused)
+{
+	while (!atomic_load(&enough))
+		ck_assert_uint_le(fixture_ledger().retained_bytes,
+				  SOME + 3 * LARGE);
+	return unused;
+}
+
+/* The program: memory that may be asleep is not touched. */
+static void *allocate_on(void *unused)
+{
+	CUdeviceptr base;
+	unsigned i;
+
+	fixture_current(fixture_context);
+	for (i = 0; !atomic_load(&enough); i++) {
+		ck_ok(vs_allocator_alloc(&base, i & 1 ? LARGE : MIB));
+		sched_yield();
+		ck_ok(vs_allocator_free(base));
+	}
+	return unused;
+}
+
+/* One of the copies fails; what has come meanwhile may sleep too. */
+static void cycle(unsigned nth)
+{
+	sim_fail("cuMemcpyDtoHAsync_v2", nth, CUDA_ERROR_UNKNOWN);
+	fixture_sleep(1, NULL);
+	sim_fail_clear();
+	ck_assert_int_eq(fixture_sleep(1, NULL).status, VS_OK);
+	ck_assert_int_eq(fixture_wake(NULL).status, VS_OK);
+	retain_assert_filled();
+	byte(retain_large)[nth * PAGE] ^= 1;
+	ck_assert_int_eq(fixture_sleep(1, NULL).status, VS_OK);
+	ck_assert_int_eq(fixture_wake(NULL).status, VS_OK);
+	byte(retain_large)[nth * PAGE] ^= 1;
+	retain_assert_filled();
+}
+
+START_TEST(backups_come_and_go_under_a_program_and_questions)
+{
+	struct vs_request request = { .verb = VS_VERB_TRIM };
+	pthread_t asker, program;
+	unsigned i;
+
+	retain_start("yes");
+	ck_assert_int_eq(vs_tag_mark("other", NULL), VS_OK);
+	ck_assert_int_eq(pthread_create(&asker, NULL, ask_on, NULL), 0);
+	ck_assert_int_eq(pthread_create(&program, NULL, allocate_on, NULL), 0);
+	for (i = 1; i < 8; i++) {
+		cycle(i);
+		if (i % 3 == 0)
+			ck_assert_int_eq(fixture_ask(&request).status, VS_OK);
+	}
+	atomic_store(&enough, true);
+	ck_assert_int_eq(pthread_join(asker, NULL), 0);
+	ck_assert_int_eq(pthread_join(program, NULL), 0);
+	ck_assert_int_eq(retain_lost, 0);
+	retain_end();
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc, a_sleep_without_room_takes_what_other_tags_retain);
@@ -218,6 +286,8 @@ static void fill(TCase *tc)
 		what_is_retained_goes_back_once_host_memory_is_scarce);
 	tcase_add_test(tc,
 		scarce_memory_takes_nothing_of_what_sleeps_beside);
+	tcase_add_test(tc,
+		backups_come_and_go_under_a_program_and_questions);
 	tcase_add_test(tc, told_to_retain_it_does_not_look_at_the_machine);
 }
 
