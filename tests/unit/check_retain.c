@@ -7,6 +7,7 @@
 #include "backup/host_pool.h"
 #include "backup/store.h"
 #include "memory/arena.h"
+#include "memory/detach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,40 @@ START_TEST(memory_freed_while_asleep_leaves_no_backup)
 }
 END_TEST
 
+/* _i: which of two goes; host memory was pinned in one of them. */
+START_TEST(what_a_context_retained_goes_with_it_and_all_else_stays)
+{
+	struct vs_detached *detached;
+	CUcontext contexts[2];
+	CUdeviceptr bases[2];
+	int i;
+
+	retain_begin("yes", "");
+	for (i = 0; i < 2; i++) {
+		contexts[i] = fixture_new_context(0);
+		bases[i] = fixture_alloc("w", LARGE);
+	}
+	retain_sleep(1, NULL);
+	retain_wake(NULL);
+	retain_assert_held(2 * LARGE, 2 * LARGE);
+	fixture_current(fixture_context);
+	detached = vs_detach_take(contexts[_i], 0);
+	ck_assert_ptr_nonnull(detached);
+	ck_ok(vs_real.cuCtxDestroy_v2(contexts[_i]));
+	vs_detach_drop(detached);
+	retain_assert_held(LARGE, LARGE);
+	fixture_assert_filled(bases[!_i], LARGE);
+	byte(bases[!_i])[PAGE] ^= 1;
+	retain_sleep(1, NULL);
+	retain_assert_moved(PAGE, LARGE - PAGE, 0);
+	retain_wake(NULL);
+	byte(bases[!_i])[PAGE] ^= 1;
+	fixture_assert_filled(bases[!_i], LARGE);
+	ck_assert_uint_eq(retain_trim(), LARGE);
+	retain_assert_nothing_held();
+}
+END_TEST
+
 /* The program's memory, and beside it what it should be. */
 #define SLOTS 6
 static struct slot {
@@ -359,7 +394,9 @@ static void cycle(void)
 	if (parts)
 		retain_sleep(1, NULL);
 	ck_assert_uint_eq(sim_used(0), 0);
-	if (slots[0].shadow && random_below(4) == 0)
+	if (!slots[0].shadow)
+		take(&slots[0]);
+	else if (random_below(4) == 0)
 		give(&slots[0]);
 	if (parts)
 		retain_wake("v");
@@ -368,7 +405,8 @@ static void cycle(void)
 	retain_wake(NULL);
 }
 
-/* _i: the mode; chunks have several pages, and none of which is whole. */
+/* _i: the mode; in the second one a chunk has several pages, the last of them
+ * not whole. */
 START_TEST(every_byte_is_right_through_many_cycles)
 {
 	int i;
@@ -382,11 +420,6 @@ START_TEST(every_byte_is_right_through_many_cycles)
 		take(&slots[i]);
 	for (i = 0; i < 20; i++) {
 		cycle();
-		assert_slots();
-		retain_sleep(1, NULL);
-		if (!slots[0].shadow)
-			take(&slots[0]);
-		retain_wake(NULL);
 		assert_slots();
 		go_on();
 	}
@@ -413,6 +446,8 @@ static void fill(TCase *tc)
 	tcase_add_test(tc,
 		what_takes_the_place_of_freed_memory_has_its_own_bytes);
 	tcase_add_test(tc, memory_freed_while_asleep_leaves_no_backup);
+	tcase_add_loop_test(tc,
+		what_a_context_retained_goes_with_it_and_all_else_stays, 0, 2);
 	tcase_add_loop_test(tc, every_byte_is_right_through_many_cycles, 0, 2);
 }
 
