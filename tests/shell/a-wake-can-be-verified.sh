@@ -31,5 +31,5 @@ for setting in 0 1; do
 	else
 		cycle ''
 	fi
-	go p
+	leave p
 done
