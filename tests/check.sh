@@ -198,15 +198,20 @@ part_asan() {
 	unset ASAN_OPTIONS TRIALS_EVERY
 }
 
-# Without faults, hundreds of short lives that have few threads each.  At the
-# end of each case of a test it would wait a second for other threads.
+# Without faults, hundreds of short lives that have few threads each, without
+# what has none but the library's own in their turn, and without writers that
+# keep the simulated device busy for longer than a sleep waits.  At the end of
+# each case of a test it would wait a second for other threads.
 part_tsan() {
 	local unit
 	export TSAN_OPTIONS=atexit_sleep_ms=20
 	sanitized tsan -fsanitize=thread &&
 		unit=$(tests_of tsan UNIT check_failures \
 			check_faults_system check_foreign_faults \
-			check_pool_memory) &&
+			check_pool_memory check_spare_faults \
+			check_prepare_faults check_page_hash \
+			check_page_trouble check_store_pages check_retain \
+			check_verify check_prepare_beside) &&
 		suite "check tsan" "$out/tsan/tests" "$patient" check-am \
 			check_PROGRAMS="$unit" TESTS="$unit"
 	unset TSAN_OPTIONS

@@ -299,7 +299,7 @@ int fixture_main(const char *name, void (*fill)(TCase *tc))
 	SRunner *runner;
 	int failed;
 
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 120);
 	fill(tc);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
