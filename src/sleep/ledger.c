@@ -192,7 +192,8 @@ static void add_rest(struct vs_ledger *out)
 	out->held_calls = vs_gate_held_total();
 	out->held_now = vs_gate_held_now();
 	out->holds = vs_gate_holds();
-	out->prepare = atomic_load(&prepare);
+	snprintf(out->prepare, sizeof(out->prepare), "%s",
+		 atomic_load(&prepare));
 	out->unhooked = vs_driver_unhooked_count(out->unhooked_name,
 						 sizeof(out->unhooked_name));
 	out->ipc_refused = vs_ipc_refused();

@@ -98,7 +98,7 @@ struct vs_ledger {
 	uint64_t held_calls;	/* calls that have waited at the gate */
 	unsigned held_now;
 	unsigned holds;		/* enum vs_gate_hold bits */
-	const char *prepare;	/* "off", "idle", "running" or "done" */
+	char prepare[8];	/* "off", "idle", "running" or "done" */
 	uint64_t unhooked;	/* pointers handed out that we do not know */
 	char unhooked_name[64];
 	bool ipc_refused;

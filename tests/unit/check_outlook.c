@@ -49,16 +49,17 @@ static void start(void)
 static struct vs_reply foretell(enum vs_status status)
 {
 	struct vs_request dry = request;
-	struct vs_ledger before = fixture_ledger(), after;
+	static struct vs_ledger before, after;	/* not copied: padding too */
 	struct sim_ledger real = fixture_sim(), now;
 	struct vs_reply reply;
 
+	vs_ledger_read(&before);
 	dry.dry_run = true;
 	reply = fixture_ask(&dry);
 	ck_assert_msg(reply.status == status, "%s: %s",
 		      vs_why_word(reply.status), reply.why.text);
 	ck_assert(reply.outlook.filled);
-	after = fixture_ledger();
+	vs_ledger_read(&after);
 	ck_assert_mem_eq(&before, &after, sizeof(before));
 	now = fixture_sim();
 	ck_assert_mem_eq(&real, &now, sizeof(real));

@@ -285,6 +285,7 @@ END_TEST
 
 static void fill(TCase *tc)
 {
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, what_is_the_same_is_stated);
 	tcase_add_loop_test(tc, the_setting_is_for_wakes_that_do_not_say, 0, 2);
 	tcase_add_loop_test(tc,
