@@ -213,8 +213,9 @@ part_tsan() {
 			check_faults_system check_foreign_faults \
 			check_pool_memory check_spare_faults \
 			check_prepare_faults check_page_hash \
-			check_page_trouble check_store_pages check_retain \
-			check_verify check_prepare_beside) &&
+			check_page_trouble check_store_pages \
+			check_store_spill check_retain check_verify \
+			check_prepare_beside) &&
 		suite "check tsan" "$out/tsan/tests" "$patient" check-am \
 			check_PROGRAMS="$unit" TESTS="$unit"
 	unset TSAN_OPTIONS

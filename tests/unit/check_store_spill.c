@@ -133,7 +133,7 @@ START_TEST(a_call_that_fails_leaves_nothing_behind)
 	unsigned nth;
 
 	set_up(64 * MIB);
-	for (nth = 1; nth <= 40; nth += 3) {
+	for (nth = 1; nth <= 40; nth += 6) {
 		sim_fail_clear();
 		sim_fail(calls[_i], nth, CUDA_ERROR_UNKNOWN);
 		if (store_save(&why)) {
