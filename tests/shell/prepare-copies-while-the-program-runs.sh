@@ -68,20 +68,20 @@ leave p
 puppet p VSLEEP_RETAIN=yes VSLEEP_PREPARE=1
 ask p "alloc b $((17 * M))"
 ask p "fill b 5"
-within "a pass of its own accord" prepare_is done
+within "a pass of its own accord" prepare_is "done"
 at_least "bytes retained" $((17 * M)) "$(value retained-bytes)"
 sleeps p
 expect copied-bytes 0
 wakes p
 ask p "fill b 6"
-within "a pass after the wake" prepare_is done
+within "a pass after the wake" prepare_is "done"
 sleeps p
 expect copied-bytes 0
 wakes p
 ask p "check b" "ok bad=0"
 # what is given back on request is not taken again at once
 ctl 0 trim "${PID[p]}"
-expect prepare done host-bytes 0
+expect prepare "done" host-bytes 0
 leave p
 
 # it ends while copies are under way

@@ -226,6 +226,8 @@ void fixture_assert_empty(void)
 	if (operating)
 		ck_assert_int_eq(fixture_wake(NULL).status, VS_OK);
 	fixture_assert_sound();
+	vs_spare_stop();	/* what the watch gives back has gone */
+	vs_spare_go_on();
 	vs_vmm_retry();
 	for (device = 0; device < DEVICES; device++) {
 		vs_quarantine_settle(device);
