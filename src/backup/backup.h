@@ -58,6 +58,24 @@ static inline bool vs_backup_placed(const struct vs_page *page)
 	return page->place == VS_PLACE_HOST || page->place == VS_PLACE_FILE;
 }
 
+/* Its place has the bytes that @sum describes; never true of zeros. */
+static inline bool vs_backup_same(const struct vs_page *page,
+				  const struct vs_page_sum *sum)
+{
+	return page->valid && page->hashed && page->place != VS_PLACE_ZERO &&
+	       page->hash[0] == sum->hash[0] && page->hash[1] == sum->hash[1];
+}
+
+/* From now on it has. */
+static inline void vs_backup_set(struct vs_page *page,
+				 const struct vs_page_sum *sum)
+{
+	page->hash[0] = sum->hash[0];
+	page->hash[1] = sum->hash[1];
+	page->hashed = true;
+	page->valid = true;
+}
+
 /* Its place is given up, and what is known of its bytes. */
 void vs_backup_clear(struct vs_backup *backup, size_t i);
 

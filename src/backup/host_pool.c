@@ -232,12 +232,8 @@ static size_t blocks_of(size_t bytes)
 /* Of all threads the share that these blocks are of all, at least one. */
 static size_t thread_count(size_t blocks, size_t all)
 {
-	size_t count = vs_config.threads, cpus = vs_thread_cpus();
+	size_t count = vs_thread_count(THREADS_MAX);
 
-	if (!count)
-		count = cpus > 2 ? cpus - 1 : 1;
-	if (count > THREADS_MAX)
-		count = THREADS_MAX;
 	if (blocks < all)
 		count = (count * blocks + all - 1) / all;
 	return count < blocks ? count : blocks;

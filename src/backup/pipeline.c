@@ -5,7 +5,6 @@
 #include "base/driver.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 /*
  * An event follows every WINDOW bytes, and the one before it is waited for
@@ -24,18 +23,6 @@ static enum vs_status failed(const struct vs_pipeline *p, CUresult rc,
 			  vs_driver_error(rc, error, sizeof(error)));
 }
 
-/* Host memory may go only when no copy can still reach it: a failed wait is
- * no proof of that, a lost context is. */
-static void drain(struct vs_pipeline *p)
-{
-	struct timespec nap = { .tv_nsec = 100000 };
-
-	if (!vs_real.cuStreamSynchronize(p->stream))
-		return;
-	while (vs_real.cuStreamQuery(p->stream) == CUDA_ERROR_NOT_READY)
-		nanosleep(&nap, NULL);
-}
-
 enum vs_status vs_pipeline_leave(struct vs_pipeline *p, struct vs_why *why)
 {
 	enum vs_status st = VS_OK;
@@ -46,7 +33,7 @@ enum vs_status vs_pipeline_leave(struct vs_pipeline *p, struct vs_why *why)
 	rc = vs_real.cuStreamSynchronize(p->stream);
 	if (rc) {
 		st = failed(p, rc, why);
-		drain(p);
+		vs_driver_settle(p->stream);
 	}
 	atomic_fetch_add(p->done, p->window + p->queued);
 	p->window = p->queued = 0;

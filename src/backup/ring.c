@@ -4,7 +4,6 @@
 #include "backup/ring.h"
 #include "backup/host_pool.h"
 #include "backup/spill.h"
-#include "base/config.h"
 #include "base/driver.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -12,7 +11,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* With fewer the link idles; with the least there still is some overlap. */
 #define SLOTS_MAX (VS_RING_MOST / VS_PAGE)
@@ -317,13 +315,9 @@ static enum vs_status make_events(struct vs_ring *ring, struct vs_why *why)
 
 static enum vs_status start_threads(struct vs_ring *ring, struct vs_why *why)
 {
-	size_t count = vs_config.threads, cpus = vs_thread_cpus();
+	size_t count = vs_thread_count(THREADS_MAX);
 	int rc = 0;
 
-	if (!count)
-		count = cpus > 2 ? cpus - 1 : 1;
-	if (count > THREADS_MAX)
-		count = THREADS_MAX;
 	while (!rc && ring->thread_count < count) {
 		rc = vs_thread_start(&ring->threads[ring->thread_count],
 				     "vsleep-ring", help, ring);
@@ -369,18 +363,6 @@ enum vs_status vs_ring_open(struct vs_context *context, CUstream stream,
 	return st;
 }
 
-/* Host memory may go only when no copy can still reach it: a failed wait is
- * no proof of that, a lost context is. */
-static void settle(CUstream stream)
-{
-	struct timespec nap = { .tv_nsec = 100000 };
-
-	if (!vs_real.cuStreamSynchronize(stream))
-		return;
-	while (vs_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
-		nanosleep(&nap, NULL);
-}
-
 void vs_ring_close(struct vs_ring *ring)
 {
 	size_t i;
@@ -392,7 +374,7 @@ void vs_ring_close(struct vs_ring *ring)
 	for (i = 0; i < ring->thread_count; i++)
 		pthread_join(ring->threads[i], NULL);
 	if (ring->status)
-		settle(ring->stream);
+		vs_driver_settle(ring->stream);
 	for (i = 0; i < SLOTS_MAX; i++)
 		if (ring->slots[i].event)
 			vs_real.cuEventDestroy_v2(ring->slots[i].event);

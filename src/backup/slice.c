@@ -7,8 +7,6 @@
 #include "backup/pages.h"
 #include "base/driver.h"
 
-#include <time.h>
-
 /* Of slice->todo: the backup has the bytes; they are zero, and their place goes
  * back; they are copied; they would be, but there is no place for them. */
 enum { DONE, ZERO, COPY, LEFT };
@@ -87,17 +85,6 @@ enum vs_status vs_slice_look(struct vs_slice *slice, struct vs_why *why)
 				  slice->count, why);
 }
 
-/* A failed question is no proof that the copies are done. */
-static void drain(const struct vs_slice *slice)
-{
-	struct timespec nap = { .tv_nsec = 100000 };
-
-	if (!vs_real.cuStreamSynchronize(slice->stream))
-		return;
-	while (vs_real.cuStreamQuery(slice->stream) == CUDA_ERROR_NOT_READY)
-		nanosleep(&nap, NULL);
-}
-
 enum vs_status vs_slice_wait(struct vs_slice *slice, struct vs_why *why)
 {
 	CUresult rc = vs_real.cuStreamQuery(slice->stream);
@@ -106,22 +93,8 @@ enum vs_status vs_slice_wait(struct vs_slice *slice, struct vs_why *why)
 		return VS_BUSY;
 	if (!rc)
 		return VS_OK;
-	drain(slice);
+	vs_driver_settle(slice->stream);
 	return failed(slice, rc, why);
-}
-
-static bool same(const struct vs_page *page, const struct vs_page_sum *sum)
-{
-	return page->valid && page->hashed && page->place != VS_PLACE_ZERO &&
-	       page->hash[0] == sum->hash[0] && page->hash[1] == sum->hash[1];
-}
-
-static void set(struct vs_page *page, const struct vs_page_sum *sum)
-{
-	page->hash[0] = sum->hash[0];
-	page->hash[1] = sum->hash[1];
-	page->hashed = true;
-	page->valid = true;
 }
 
 static void make_zero(struct vs_slice *slice, size_t i)
@@ -131,7 +104,7 @@ static void make_zero(struct vs_slice *slice, size_t i)
 
 	vs_backup_clear(backup, slice->first + i);
 	page->place = VS_PLACE_ZERO;
-	set(page, &slice->sums[i]);
+	vs_backup_set(page, &slice->sums[i]);
 }
 
 static void try_place(struct vs_slice *slice, size_t i)
@@ -166,7 +139,7 @@ void vs_slice_judge(struct vs_slice *slice)
 		if (slice->sums[i].zero) {
 			slice->todo[i] = ZERO;
 			slice->registers |= page->place == VS_PLACE_HOST;
-		} else if (same(page, &slice->sums[i])) {
+		} else if (vs_backup_same(page, &slice->sums[i])) {
 			slice->todo[i] = DONE;
 		} else if (page->place == VS_PLACE_FILE) {
 			slice->todo[i] = LEFT;
@@ -292,8 +265,8 @@ static void commit_page(struct vs_slice *slice, size_t i,
 		atomic_fetch_add(&meter->zero, size);
 		break;
 	case COPY:
-		set(&slice->item.backup->pages[slice->first + i],
-		    &slice->sums[i]);
+		vs_backup_set(&slice->item.backup->pages[slice->first + i],
+			      &slice->sums[i]);
 		atomic_fetch_add(&meter->copied, size);
 		break;
 	case LEFT:

@@ -41,10 +41,7 @@ static uint8_t judge_page(const struct vs_store_lane *lane,
 		return COPY;
 	if (sum->zero)
 		return ZERO;
-	if (page->valid && page->hashed && page->place != VS_PLACE_ZERO &&
-	    page->hash[0] == sum->hash[0] && page->hash[1] == sum->hash[1])
-		return UNCHANGED;
-	return COPY;
+	return vs_backup_same(page, sum) ? UNCHANGED : COPY;
 }
 
 /* A page that is copied has its place from here on, or is counted. */
@@ -341,10 +338,8 @@ static void commit_item(struct vs_store_plan *plan, size_t index)
 			vs_backup_clear(backup, i);
 			page->place = VS_PLACE_ZERO;
 		}
-		page->hash[0] = sums[i].hash[0];
-		page->hash[1] = sums[i].hash[1];
+		vs_backup_set(page, &sums[i]);
 		page->hashed = told;
-		page->valid = true;
 	}
 }
 

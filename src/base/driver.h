@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "base/cuda.h"
 
@@ -66,6 +67,18 @@ extern struct vs_driver_slot vs_driver_slots[VS_DRIVER_SLOTS];
 
 /* The context that gave this code gives nothing else any more. */
 bool vs_driver_sticky(CUresult code);
+
+/* Nothing that was queued on @stream is under way any more.  A wait that fails
+ * is no proof of that, a lost context is: it answers no more "not ready". */
+static inline void vs_driver_settle(CUstream stream)
+{
+	struct timespec nap = { .tv_nsec = 100000 };
+
+	if (!vs_real.cuStreamSynchronize(stream))
+		return;
+	while (vs_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+		nanosleep(&nap, NULL);
+}
 
 /* "out of memory (2)" of a code, from the driver; static storage or @buf. */
 const char *vs_driver_error(CUresult code, char *buf, size_t size);

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "base/thread.h"
+#include "base/config.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -40,6 +41,15 @@ size_t vs_thread_cpus(void)
 	if (!sched_getaffinity(0, sizeof(now), &now))
 		return (size_t)CPU_COUNT(&now);
 	return cores > 0 ? (size_t)cores : 1;
+}
+
+size_t vs_thread_count(size_t most)
+{
+	size_t count = vs_config.threads, cpus = vs_thread_cpus();
+
+	if (!count)
+		count = cpus > 2 ? cpus - 1 : 1;
+	return count < most ? count : most;
 }
 
 int vs_thread_start(pthread_t *thread, const char *name,

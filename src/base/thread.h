@@ -20,4 +20,8 @@ int vs_thread_start(pthread_t *thread, const char *name,
 /* CPUs that this thread may run on. */
 size_t vs_thread_cpus(void);
 
+/* How many threads shall work on something at once: VSLEEP_THREADS, else one
+ * less than those processors, at least one; @most at most. */
+size_t vs_thread_count(size_t most);
+
 #endif
