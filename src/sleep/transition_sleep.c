@@ -351,8 +351,8 @@ static enum vs_status sleep_at_rest(const struct vs_request *r,
 		st = unmap_imports(r, result, why);
 	else
 		st = move_out(r, t, result, why);
+	vs_retain_settle();	/* of what has stayed */
 	if (st && st != VS_PARTIAL) {
-		vs_retain_settle();
 		vs_gate_open(VS_HOLD_OPERATION);
 		vs_ledger_enter(vs_state_settled());
 		return st;
