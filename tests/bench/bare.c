@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bare MIB - nothing but the driver calls that a sleep and a wake need: what
- * could be reached on this machine, and the limit of the link.
+ * bare mix MIB | segments N - nothing but the driver calls that a sleep and a
+ * wake of such blocks need: what could be reached on this machine, and the
+ * limit of the link.
  *
  *   first     threads populate and register host memory, 64 MiB at a time,
  *             while what is ready is copied; then unmap and release
@@ -18,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -27,7 +29,7 @@
 #define PIECE (64 * MIB)
 
 static struct mapped *blocks;
-static size_t count, total;
+static size_t count, total, pieces;
 static CUdeviceptr base;	/* the blocks lie side by side */
 static CUstream stream;
 static char *host;
@@ -35,26 +37,23 @@ static atomic_size_t next_piece;
 static atomic_int *ready;
 static unsigned threads;
 
-static void copy_out(size_t at)
+static void copy_out(size_t piece)
 {
-	CK(cuMemcpyDtoHAsync(host + at, base + at, PIECE, stream));
-}
+	size_t at = piece * PIECE, rest = total - at;
+	size_t size = rest < PIECE ? rest : PIECE;
 
-static void copy_in(size_t at, size_t size)
-{
-	CK(cuMemcpyHtoDAsync(base + at, host + at, size, stream));
+	CK(cuMemcpyDtoHAsync(host + at, base + at, size, stream));
 }
 
 /* One copy may not span two registrations. */
-static void copy_in_block(size_t at, size_t size)
+static void copy_in(size_t at, size_t end)
 {
-	while (size) {
-		size_t part = PIECE - at % PIECE;
+	while (at < end) {
+		size_t size = PIECE - at % PIECE;
 
-		part = part < size ? part : size;
-		copy_in(at, part);
-		at += part;
-		size -= part;
+		size = size < end - at ? size : end - at;
+		CK(cuMemcpyHtoDAsync(base + at, host + at, size, stream));
+		at += size;
 	}
 }
 
@@ -69,7 +68,7 @@ static void *prepare(void *unused)
 	size_t i;
 
 	CK(cuCtxSetCurrent(drv.context));
-	while ((i = next_piece++) < total / PIECE) {
+	while ((i = next_piece++) < pieces) {
 		if (madvise(host + i * PIECE, PIECE, MADV_POPULATE_WRITE))
 			perror("populate");
 		CK(cuMemHostRegister(host + i * PIECE, PIECE,
@@ -92,10 +91,10 @@ static void first(void)
 	for (unsigned i = 0; i < threads; i++)
 		if (!thread || pthread_create(&thread[i], NULL, prepare, NULL))
 			exit(1);
-	for (size_t i = 0; i < total / PIECE; i++) {
+	for (size_t i = 0; i < pieces; i++) {
 		while (!ready[i])
 			usleep(50);
-		copy_out(i * PIECE);
+		copy_out(i);
 	}
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
@@ -109,8 +108,8 @@ static double all_out(void)
 {
 	double from = prog_now();
 
-	for (size_t at = 0; at < total; at += PIECE)
-		copy_out(at);
+	for (size_t i = 0; i < pieces; i++)
+		copy_out(i);
 	CK(cuStreamSynchronize(stream));
 	return prog_now() - from;
 }
@@ -119,8 +118,7 @@ static double all_in(void)
 {
 	double from = prog_now();
 
-	for (size_t at = 0; at < total; at += PIECE)
-		copy_in(at, PIECE);
+	copy_in(0, total);
 	CK(cuStreamSynchronize(stream));
 	return prog_now() - from;
 }
@@ -147,8 +145,10 @@ static void wake(void)
 	double from = prog_now();
 
 	for (size_t i = 0; i < count; i++) {
+		size_t at = blocks[i].p - base;
+
 		mapped_back(&blocks[i]);
-		copy_in_block(blocks[i].p - base, blocks[i].size);
+		copy_in(at, at + blocks[i].size);
 	}
 	CK(cuStreamSynchronize(stream));
 	say(from);
@@ -185,24 +185,49 @@ static void check(void)
 	printf("ok bad=%lu\n", mapped_bad(blocks, count));
 }
 
-static void make_blocks(size_t groups)
+static int shape(const char *kind, size_t n)
 {
-	total = groups * MAPPED_GROUP_BYTES;
-	count = groups * MAPPED_GROUP;
-	blocks = (struct mapped *)calloc(count, sizeof(*blocks));
-	ready = (atomic_int *)calloc(total / PIECE, sizeof(*ready));
-	host = (char *)mmap(NULL, total + 2 * MIB, PROT_READ | PROT_WRITE,
+	uint64_t random = MAPPED_SEED;
+	bool mix = !strcmp(kind, "mix");
+
+	if (!mix && strcmp(kind, "segments"))
+		return -1;
+	count = mix ? n * MIB / MAPPED_GROUP_BYTES * MAPPED_GROUP : n;
+	blocks = (struct mapped *)calloc(count + 1, sizeof(*blocks));
+	if (!blocks)
+		exit(1);
+	for (size_t i = 0; i < count; i++) {
+		blocks[i].size = mix ? mapped_group[i % MAPPED_GROUP] :
+				       mapped_segment(&random);
+		total += blocks[i].size;
+	}
+	return count ? 0 : -1;
+}
+
+static void make_host(void)
+{
+	pieces = (total + PIECE - 1) / PIECE;
+	ready = (atomic_int *)calloc(pieces, sizeof(*ready));
+	host = (char *)mmap(NULL, pieces * PIECE + 2 * MIB,
+			    PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!blocks || !ready || host == MAP_FAILED)
+	if (!ready || host == MAP_FAILED)
 		exit(1);
 	host += -(uintptr_t)host % (2 * MIB);
-	madvise(host, total, MADV_HUGEPAGE);
+	madvise(host, pieces * PIECE, MADV_HUGEPAGE);
+}
+
+static void make_blocks(void)
+{
+	CUdeviceptr p;
+
 	CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	CK(cuMemAddressReserve(&base, total, 0, 0, 0));
-	for (size_t i = 0, at = 0; i < count; at += blocks[i++].size) {
-		blocks[i].p = base + at;
-		blocks[i].size = mapped_group[i % MAPPED_GROUP];
+	p = base;
+	for (size_t i = 0; i < count; i++) {
+		blocks[i].p = p;
 		mapped_back(&blocks[i]);
+		p += blocks[i].size;
 	}
 	mapped_fill(blocks, count);
 }
@@ -219,16 +244,17 @@ int main(int argc, char **argv)
 		{ "check", check },
 		{ NULL, NULL }
 	};
-	size_t mib = argc == 2 ? strtoull(argv[1], NULL, 0) : 0;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (mib * MIB < MAPPED_GROUP_BYTES) {
-		fprintf(stderr, "usage: bare MIB (512 or more)\n");
+	if (argc != 3 || shape(argv[1], strtoull(argv[2], NULL, 0))) {
+		fprintf(stderr, "usage: bare mix MIB (512 or more) | "
+				"segments N\n");
 		return 2;
 	}
 	threads = cores > 1 ? (unsigned)cores - 1 : 1;
 	drv_open();
-	make_blocks(mib * MIB / MAPPED_GROUP_BYTES);
+	make_host();
+	make_blocks();
 	mapped_obey(verbs);
 	return 0;
 }

@@ -76,10 +76,10 @@ static void mix(const size_t *n)
 static void segments(const size_t *n)
 {
 	CUresult rc = CUDA_SUCCESS;
-	uint64_t random = 17;
+	uint64_t random = MAPPED_SEED;
 
 	for (size_t i = 0; i < *n && !rc; i++)
-		rc = take((2 + prog_random(&random) % 7) * MIB);
+		rc = take(mapped_segment(&random));
 	say_taken(rc);
 }
 

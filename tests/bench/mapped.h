@@ -15,6 +15,17 @@ static const size_t mapped_group[] = {
 #define MAPPED_GROUP (sizeof(mapped_group) / sizeof(mapped_group[0]))
 #define MAPPED_GROUP_BYTES (512 * MIB)
 
+#define MAPPED_SEED 17
+
+/*
+ * The next size of `blocks segments`, whose numbers begin at MAPPED_SEED; each
+ * can be mapped as it is, at the granularity of 2 MiB.
+ */
+static inline size_t mapped_segment(uint64_t *random)
+{
+	return (1 + prog_random(random) % 4) * 2 * MIB;
+}
+
 struct mapped {
 	CUdeviceptr p;
 	size_t size;

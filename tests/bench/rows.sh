@@ -27,16 +27,23 @@ ours_round() {
 
 bare_round() {
 	local size=$1
-	up bare 200 "$BIN/bare" "$size" && touch_host "$size" &&
-		timed "$size first bare" bare first &&
-		timed "$size now bare" bare wake && checked bare &&
-		timed "$size later bare" bare again && sleep 1 &&
-		timed "$size 1s bare" bare wake && checked bare &&
+	bare_blocks "$size" "mix $size" "$size" &&
 		told bare limit && note d2h "$(value d2h "$ANSWER")" &&
 		note h2d "$(value h2d "$ANSWER")" &&
 		timed "$size release bare" bare release && sleep 1 &&
 		timed "$size zero bare" bare zero
 	ended "bare-$(size_name "$size")" bare
+}
+
+# bare_blocks WHAT "KIND N" MIB: the probe, with its figures of such blocks
+bare_blocks() {
+	local what=$1 kind
+	read -ra kind <<<"$2"
+	up bare 200 "$BIN/bare" "${kind[@]}" && touch_host "$3" &&
+		timed "$what first bare" bare first &&
+		timed "$what now bare" bare wake && checked bare &&
+		timed "$what later bare" bare again && sleep 1 &&
+		timed "$what 1s bare" bare wake && checked bare
 }
 
 # peer_round WHO MIB ROUND: wakes at once and a second later by turns
@@ -178,9 +185,9 @@ row_zero() {
 }
 
 # like_mixed NAME COMMAND LEAST SECONDS: first, unchanged, changed sleeps and a
-# wake of other blocks, at LEAST times the rates of the main size
+# wake of other blocks, at LEAST times the rates of the main size; the probe's
 like_mixed() {
-	local name=$1 key mib mixed
+	local name=$1 key mib mixed probe
 	room "$name" "$4" || return
 	filled "$name" "$2" &&
 		touch_host "${MIB_OF[$name]}" &&
@@ -192,13 +199,18 @@ like_mixed() {
 		told "$name" "change 100" &&
 		step "$name later" sleep "$name" &&
 		step "$name now" wake "$name" && checked "$name"
-	[[ -n $WRONG ]] || for key in first later unchanged 1s now; do
+	ended "$name" "$name"
+	[[ -n $mib ]] || return
+	bare_blocks "$name" "$2" "${MIB_OF[$name]}" &&
+		timed "$name unchanged bare" bare release
+	ended "bare-$name" bare
+	for key in first later unchanged 1s now; do
 		mixed=$(rate "$MAIN" "$(middle "$MAIN $key ours")")
 		result "$name-$key" "$(middle "$name $key")" s \
 			"$(over "$(rate "$mib" "$(middle "$name $key")")" \
-				"$mixed")" "r >= $3"
+				"$mixed")" "r >= $3" \
+			"$(middle "$name $key bare")"
 	done
-	ended "$name" "$name"
 }
 
 declare -A MIB_OF
