@@ -4,7 +4,7 @@
 
 here=$(cd "$(dirname "$0")" && pwd)
 parts=(ways matrix frameworks allocators server devices big drain contend alloc
-	speed exit life tools api queries beside discard hash endure)
+	speed exit life tools api queries beside discard hash backups endure)
 lib=$here/../../src/.libs/libvsleep.so
 ctl=$here/../../tools/vsleepctl
 bin=''
@@ -32,6 +32,7 @@ usage: run.sh [--lib FILE] [--ctl FILE] [--bin DIR] PART...
   beside   with the sanitizer, a profile, other preloads, other namespaces
   discard  what was dropped comes back as zeros
   hash     the sums of pages: right, sensitive, and how fast
+  backups  files past the host limit, verified wakes, what stays and goes
   endure   sixty cycles leave nothing behind
   all      all of these
 
