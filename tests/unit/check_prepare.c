@@ -248,7 +248,7 @@ START_TEST(the_program_gets_the_staging_memory)
 	enum vs_status st;
 	CUdeviceptr base;
 
-	prepare_start();
+	prepare_start_alone();
 	base = fixture_alloc("w", SIZE);
 	vs_pass_begin(~(vs_tag_set)0);
 	do

@@ -9,10 +9,15 @@
 
 #include <stdlib.h>
 
-void prepare_start(void)
+void prepare_start_alone(void)
 {
 	setenv("VSLEEP_RETAIN", "yes", 1);
 	fixture_start("w", "k=keep,d=discard");
+}
+
+void prepare_start(void)
+{
+	prepare_start_alone();
 	prepare_wake();		/* starts the operation thread */
 }
 

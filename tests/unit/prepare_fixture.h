@@ -11,8 +11,10 @@
 /* A segment of its own, in chunks of 2 MiB. */
 #define SIZE (17 * MIB)
 
-/* As fixture_start, with backups retained. */
+/* As fixture_start, with backups retained; alone: the operation thread, which
+ * looks at the pass now and then, runs from the first request on. */
 void prepare_start(void);
+void prepare_start_alone(void);
 
 struct vs_reply prepare_ask(const char *tags);
 /* These succeed. */
