@@ -35,11 +35,13 @@ bare_round() {
 	ended "bare-$(size_name "$size")" bare
 }
 
-# bare_blocks WHAT "KIND N" MIB: the probe, with its figures of such blocks
+# bare_blocks WHAT "KIND N" [MIB]: the probe, with its figures of such blocks;
+# so much host memory is touched before
 bare_blocks() {
 	local what=$1 kind
 	read -ra kind <<<"$2"
-	up bare 200 "$BIN/bare" "${kind[@]}" && touch_host "$3" &&
+	up bare 200 "$BIN/bare" "${kind[@]}" &&
+		{ [[ -z ${3-} ]] || touch_host "$3"; } &&
 		timed "$what first bare" bare first &&
 		timed "$what now bare" bare wake && checked bare &&
 		timed "$what later bare" bare again && sleep 1 &&
@@ -76,13 +78,12 @@ checkpoint_round() {
 	ended "checkpoint-$(size_name "$size")" checkpoint held
 }
 
-# Long sleeps are repeated less often, the longest least.
+# Where it takes them long they are tried once.
 peers_of_round() {
 	local size=$1 round=$2
 	local small=$((size < 16384))
-	((round < 2 || small)) || return 0
+	((round < 1 || small)) || return 0
 	peer_round vllm "$size" "$round"
-	((round < 1 || small && round < 2)) || return 0
 	peer_round tms "$size" "$round"
 	((!small)) || peer_round kept "$size" "$round"
 	[[ -n ${NO_CHECKPOINT-} ]] || checkpoint_round "$size"
@@ -92,7 +93,7 @@ row_main() {
 	local size round seconds
 	for ((round = 0; round < ROUNDS; round++)); do
 		for size in "${PEER_SIZES[@]}"; do
-			seconds=$((5 + size / 1024 * (round ? 2 : 3)))
+			seconds=$((5 + size / 1024 * (round ? 1 : 3)))
 			room "main-$(size_name "$size"), round $((round + 1))" \
 				"$seconds" || continue
 			ours_round "$size"
@@ -201,7 +202,7 @@ like_mixed() {
 		step "$name now" wake "$name" && checked "$name"
 	ended "$name" "$name"
 	[[ -n $mib ]] || return
-	bare_blocks "$name" "$2" "${MIB_OF[$name]}" &&
+	bare_blocks "$name" "$2" &&
 		timed "$name unchanged bare" bare release
 	ended "bare-$name" bare
 	for key in first later unchanged 1s now; do

@@ -34,10 +34,10 @@ Settings:
   BENCH_ROWS     which rows (all)
   BENCH_PEERS    MiB of the sizes with peers (8192 32768); the last one is that
                  of the bars; groups of 512 MiB
-  BENCH_SIZES    MiB of the sizes in the plot (1024 ... 65536)
+  BENCH_SIZES    MiB of the sizes in the plot (1024 2048 4096 ... 32768)
   BENCH_LARGE    MiB of the largest size (what host and GPU have)
-  BENCH_ROUNDS   rounds of the main row and of alloc (3)
-  BENCH_FEW      rounds of the others (2)
+  BENCH_ROUNDS   rounds of the main row and of alloc (2)
+  BENCH_FEW      rounds of the others (1)
   BENCH_SECONDS  rows that may end later than that are skipped (460)
   BENCH_SEGMENTS, BENCH_MANY  how many blocks those rows have (10000)
   BENCH_CYCLES   (50)
@@ -96,10 +96,10 @@ largest() {
 	echo $((host > 512 ? host / 512 * 512 : 512))
 }
 
-read -ra SIZES <<<"${BENCH_SIZES:-1024 2048 4096 8192 16384 32768 65536}"
+read -ra SIZES <<<"${BENCH_SIZES:-1024 2048 4096 8192 16384 32768}"
 read -ra PEER_SIZES <<<"${BENCH_PEERS:-8192 32768}"
 MAIN=${PEER_SIZES[-1]}
-ROUNDS=${BENCH_ROUNDS:-3} FEW=${BENCH_FEW:-2} CYCLES=${BENCH_CYCLES:-50}
+ROUNDS=${BENCH_ROUNDS:-2} FEW=${BENCH_FEW:-1} CYCLES=${BENCH_CYCLES:-50}
 SEGMENTS=${BENCH_SEGMENTS:-10000} MANY=${BENCH_MANY:-10000}
 TRAIN=$MAIN PYTHON=${PYTHON:-python3}
 
