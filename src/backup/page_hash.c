@@ -251,8 +251,8 @@ void vs_page_hash_collect(struct vs_page_hash *hash, struct vs_page_sum *out)
 }
 
 /* A failed wait is no proof that the kernel is done with the buffers. */
-static enum vs_status wait_for(struct vs_page_hash *hash, CUstream stream,
-			       struct vs_why *why)
+enum vs_status vs_page_hash_wait(struct vs_page_hash *hash, CUstream stream,
+				 struct vs_why *why)
 {
 	struct timespec nap = { .tv_nsec = 100000 };
 	CUresult rc = vs_real.cuStreamSynchronize(stream);
@@ -262,25 +262,6 @@ static enum vs_status wait_for(struct vs_page_hash *hash, CUstream stream,
 	while (vs_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
 		nanosleep(&nap, NULL);
 	return failed(hash->context, rc, VS_CUDA, "hash of pages", why);
-}
-
-enum vs_status vs_page_hash_run(struct vs_page_hash *hash, CUstream stream,
-				const struct vs_page_span *spans,
-				size_t count, struct vs_page_sum *out,
-				struct vs_why *why)
-{
-	enum vs_status st = VS_OK, waited;
-	size_t some;
-
-	for (; !st && count; count -= some, spans += some, out += some) {
-		some = count < hash->max ? count : hash->max;
-		st = vs_page_hash_queue(hash, stream, spans, some, why);
-		waited = wait_for(hash, stream, st ? NULL : why);
-		st = st ? st : waited;
-		if (!st)
-			vs_page_hash_collect(hash, out);
-	}
-	return st;
 }
 
 void vs_page_hash_close(struct vs_page_hash *hash)

@@ -50,15 +50,12 @@ enum vs_status vs_page_hash_queue(struct vs_page_hash *hash, CUstream stream,
 				  const struct vs_page_span *spans,
 				  size_t count, struct vs_why *why);
 
+/* The wait: nothing of it is under way then, also on failure. */
+enum vs_status vs_page_hash_wait(struct vs_page_hash *hash, CUstream stream,
+				 struct vs_why *why);
+
 /* The sums of the last queue, in its order, once the wait has succeeded. */
 void vs_page_hash_collect(struct vs_page_hash *hash, struct vs_page_sum *out);
-
-/* Queue, wait and collect, for any count.  Returns with nothing of it under
- * way, also on failure. */
-enum vs_status vs_page_hash_run(struct vs_page_hash *hash, CUstream stream,
-				const struct vs_page_span *spans,
-				size_t count, struct vs_page_sum *out,
-				struct vs_why *why);
 
 /* Give the buffers back; NULL is fine. */
 void vs_page_hash_close(struct vs_page_hash *hash);

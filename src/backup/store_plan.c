@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pages that are looked at in one go. */
-#define LOOK ((size_t)16384)
-
 enum vs_status vs_store_copy_failed(struct vs_why *why, CUresult rc,
 				    const char *what,
 				    const struct vs_store_item *item)
@@ -226,92 +223,4 @@ enum vs_status vs_store_plan_run(struct vs_store_plan *plan,
 	if (plan->status && why)
 		*why = plan->why;
 	return plan->status;
-}
-
-/* Pages of one context that are to be looked at together. */
-struct look {
-	struct vs_page_span spans[LOOK];
-	struct vs_page_sum sums[LOOK];
-	struct vs_page_sum *into[LOOK];
-	size_t count;
-	struct vs_page_hash *hash;
-};
-
-static enum vs_status look_now(struct vs_store_lane *lane, struct look *look,
-			       struct vs_why *why)
-{
-	enum vs_status st = VS_OK;
-	size_t i;
-
-	if (!look->count)
-		return VS_OK;
-	if (!look->hash)
-		st = vs_page_hash_open(lane->pipeline.context,
-				       lane->pages < LOOK ? lane->pages : LOOK,
-				       &look->hash, why);
-	if (!st)
-		st = vs_page_hash_run(look->hash, lane->pipeline.stream,
-				      look->spans, look->count, look->sums,
-				      why);
-	for (i = 0; !st && i < look->count; i++)
-		*look->into[i] = look->sums[i];
-	look->count = 0;
-	return st;
-}
-
-static enum vs_status enter(struct vs_store_lane *lane, struct look *look,
-			    struct vs_context *context, struct vs_why *why)
-{
-	enum vs_status st;
-
-	if (lane->pipeline.context == context)
-		return VS_OK;
-	st = look_now(lane, look, why);
-	if (look->hash)
-		vs_page_hash_close(look->hash);
-	look->hash = NULL;
-	return st ? st : vs_pipeline_enter(&lane->pipeline, context, why);
-}
-
-static enum vs_status look_at(struct vs_store_lane *lane, struct look *look,
-			      size_t index, struct vs_why *why)
-{
-	const struct vs_store_item *item = &lane->plan->items[index];
-	enum vs_status st = enter(lane, look, item->context, why);
-	size_t at;
-
-	for (at = 0; !st && at < item->size; at += VS_PAGE) {
-		look->spans[look->count].base = item->base + at;
-		look->spans[look->count].size =
-			item->size - at < VS_PAGE ? item->size - at : VS_PAGE;
-		look->into[look->count++] =
-			&lane->plan->sums[lane->plan->first[index] +
-					  at / VS_PAGE];
-		if (look->count == LOOK)
-			st = look_now(lane, look, why);
-	}
-	return st;
-}
-
-enum vs_status vs_store_look(struct vs_store_lane *lane, struct vs_why *why)
-{
-	const struct vs_store_plan *plan = lane->plan;
-	struct look *look = malloc(sizeof(*look));
-	enum vs_status st = VS_OK;
-	size_t i;
-
-	if (!look)
-		return vs_why_set(why, VS_NOHOST, "no memory to look at "
-				  "pages");
-	look->count = 0;
-	look->hash = NULL;
-	for (i = 0; i < plan->count && !st; i++)
-		if (vs_store_plan_has(lane, i))
-			st = look_at(lane, look, i, why);
-	if (!st)
-		st = look_now(lane, look, why);
-	if (look->hash)
-		vs_page_hash_close(look->hash);
-	free(look);
-	return st;
 }

@@ -83,9 +83,6 @@ struct vs_ring *vs_store_ring(struct vs_store_lane *lane, struct vs_why *why);
 /* The far side of a page that goes by way of the ring. */
 struct vs_far vs_store_far(const struct vs_page *page);
 
-/* Step: sum up the pages of the lane's items on the device. */
-enum vs_status vs_store_look(struct vs_store_lane *lane, struct vs_why *why);
-
 enum vs_status vs_store_copy_failed(struct vs_why *why, CUresult rc,
 				    const char *what,
 				    const struct vs_store_item *item);

@@ -3,34 +3,22 @@
 
 #include "backup/store.h"
 #include "backup/host_pool.h"
+#include "backup/look.h"
 #include "backup/spill.h"
-#include "backup/store_plan.h"
 #include "base/config.h"
 #include "base/driver.h"
 #include "base/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* Of plan->todo: the backup has the bytes; they are zero; they are copied. */
-enum { UNCHANGED, ZERO, COPY };
+/* Of plan->todo: nothing is known yet; the backup has the bytes; they are zero;
+ * they are to be copied; they are, or are about to be. */
+enum { UNKNOWN, UNCHANGED, ZERO, COPY, COPIED };
 
 static size_t min(size_t a, size_t b)
 {
 	return a < b ? a : b;
-}
-
-/*
- * Where it fails all is copied, so it is no failure.  It comes before host
- * memory is prepared: the threads that pin keep the driver so busy that its
- * calls would take longer than that.
- */
-static enum vs_status look(struct vs_store_lane *lane, struct vs_why *why)
-{
-	lane->blind = vs_store_look(lane, why) != VS_OK;
-	if (lane->blind)
-		vs_log_warn("pages of device %d are copied whether changed "
-			    "or not: %s", lane->device, why->text);
-	return VS_OK;
 }
 
 static uint8_t judge_page(const struct vs_store_lane *lane,
@@ -61,13 +49,17 @@ static void find_place(struct vs_store_lane *lane, struct vs_backup *backup,
 		lane->need++;
 }
 
-static void judge_item(struct vs_store_lane *lane, size_t index)
+/* Of item @index. */
+static void judge_pages(struct vs_store_lane *lane, size_t index, size_t from,
+			size_t count)
 {
 	struct vs_store_plan *plan = lane->plan;
 	struct vs_backup *backup = plan->items[index].backup;
-	size_t i, at = plan->first[index], size;
+	size_t i, at = plan->first[index] + from, size;
 
-	for (i = 0; i < backup->count; i++, at++) {
+	for (i = from; i < from + count; i++, at++) {
+		if (plan->todo[at] != UNKNOWN)
+			continue;
 		plan->todo[at] = judge_page(lane, &backup->pages[i],
 					    &plan->sums[at]);
 		size = vs_backup_page_size(backup, i);
@@ -95,17 +87,6 @@ static enum vs_status make_backups(struct vs_store_plan *plan,
 					  item->size >> 20);
 	}
 	return VS_OK;
-}
-
-static void judge(struct vs_store_plan *plan)
-{
-	struct vs_store_lane *lane;
-	size_t i;
-
-	for (lane = plan->lanes; lane < plan->lanes + plan->lane_count; lane++)
-		for (i = 0; i < plan->count; i++)
-			if (vs_store_plan_has(lane, i))
-				judge_item(lane, i);
 }
 
 /* The last pages that host memory lacks for go to the spill, device by device
@@ -207,12 +188,12 @@ static void place_rest(struct vs_store_plan *plan)
 
 /* Pages from @i on that are copied together. */
 static size_t run_length(const struct vs_backup *backup, const uint8_t *todo,
-			 size_t i)
+			 size_t i, size_t end)
 {
 	const struct vs_page *page = &backup->pages[i];
 	size_t n = 1;
 
-	while (i + n < backup->count && todo[i + n] == COPY &&
+	while (i + n < end && todo[i + n] == COPY &&
 	       page->place == VS_PLACE_HOST &&
 	       page[n].place == VS_PLACE_HOST &&
 	       page[n].block == page->block &&
@@ -271,23 +252,69 @@ static enum vs_status save_run(struct vs_store_lane *lane,
 	return vs_pipeline_queued(&lane->pipeline, size, why);
 }
 
-static enum vs_status save_item(struct vs_store_lane *lane, size_t index,
-				struct vs_why *why)
+/* The copy needs neither memory nor a ring. */
+static bool at_hand(const struct vs_store_item *item, size_t i)
+{
+	const struct vs_page *page = &item->backup->pages[i];
+
+	return page->place == VS_PLACE_HOST &&
+	       vs_host_pool_pinned(page->block, item->context);
+}
+
+/* Of item @index, up to page @end; @early: of those what is at hand. */
+static enum vs_status save_pages(struct vs_store_lane *lane, size_t index,
+				 size_t i, size_t end, bool early,
+				 struct vs_why *why)
 {
 	const struct vs_store_item *item = &lane->plan->items[index];
-	const uint8_t *todo = &lane->plan->todo[lane->plan->first[index]];
+	uint8_t *todo = &lane->plan->todo[lane->plan->first[index]];
 	enum vs_status st = VS_OK;
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; !st && i < item->backup->count; i += n) {
+	for (; !st && i < end; i += n) {
 		n = 1;
-		if (todo[i] != COPY)
+		if (todo[i] != COPY || (early && !at_hand(item, i)))
 			continue;
-		n = run_length(item->backup, todo, i);
+		n = run_length(item->backup, todo, i, end);
+		memset(&todo[i], COPIED, n);
 		st = vs_store_enter(lane, item->context, why);
 		if (!st)
 			st = save_run(lane, item, i, n, why);
 	}
+	return st;
+}
+
+/*
+ * What changed is copied to where it was while the device looks at the rest.
+ * Where that fails all is copied, so it is no failure.  It comes before host
+ * memory is prepared: the threads that pin keep the driver so busy that its
+ * calls would take longer than that.
+ */
+static enum vs_status look_lane(struct vs_store_lane *lane,
+				struct vs_why *why)
+{
+	struct vs_store_plan *plan = lane->plan;
+	struct vs_look_piece piece;
+	struct vs_look *look = NULL;
+	enum vs_status st = VS_OK, seen = vs_look_open(lane, &look, why);
+	size_t i;
+
+	while (!seen && !st && !atomic_load(&plan->stop)) {
+		seen = vs_look_next(look, &piece, why);
+		if (seen || !piece.count)
+			break;
+		judge_pages(lane, piece.item, piece.page, piece.count);
+		st = save_pages(lane, piece.item, piece.page,
+				piece.page + piece.count, true, why);
+	}
+	vs_look_close(look);
+	if (seen)
+		vs_log_warn("pages of device %d are copied whether changed "
+			    "or not: %s", lane->device, why->text);
+	lane->blind = seen != VS_OK;
+	for (i = 0; seen && i < plan->count; i++)
+		if (vs_store_plan_has(lane, i))
+			judge_pages(lane, i, 0, plan->items[i].backup->count);
 	return st;
 }
 
@@ -299,7 +326,9 @@ static enum vs_status save_lane(struct vs_store_lane *lane, struct vs_why *why)
 
 	for (i = 0; i < plan->count && !st && !atomic_load(&plan->stop); i++)
 		if (vs_store_plan_has(lane, i))
-			st = save_item(lane, i, why);
+			st = save_pages(lane, i, 0,
+					plan->items[i].backup->count, false,
+					why);
 	return st;
 }
 
@@ -374,11 +403,9 @@ enum vs_status vs_store_save(struct vs_store_item *items, size_t count,
 		return st;
 	st = make_backups(&plan, why);
 	if (!st)
-		st = vs_store_plan_run(&plan, look, why);
-	if (!st) {
-		judge(&plan);
+		st = vs_store_plan_run(&plan, look_lane, why);
+	if (!st)
 		st = prepare(&plan, why);
-	}
 	if (!st) {
 		place_rest(&plan);
 		st = vs_store_plan_run(&plan, save_lane, why);

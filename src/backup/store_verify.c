@@ -2,13 +2,21 @@
 #include <config.h>
 
 #include "backup/store.h"
-#include "backup/store_plan.h"
+#include "backup/look.h"
 #include "base/log.h"
 
 /* Where it fails nothing is known of the pages, which is no fault of theirs. */
 static enum vs_status look(struct vs_store_lane *lane, struct vs_why *why)
 {
-	lane->blind = vs_store_look(lane, why) != VS_OK;
+	struct vs_look_piece piece;
+	struct vs_look *look = NULL;
+	enum vs_status st = vs_look_open(lane, &look, why);
+
+	do {
+		st = st ? st : vs_look_next(look, &piece, why);
+	} while (!st && piece.count);
+	vs_look_close(look);
+	lane->blind = st != VS_OK;
 	if (lane->blind)
 		vs_log_warn("pages of device %d are not verified: %s",
 			    lane->device, why->text);

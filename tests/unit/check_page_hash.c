@@ -44,9 +44,8 @@ static void run(struct vs_page_hash *hash, struct vs_page_sum *out)
 {
 	struct vs_why why = { .text = "" };
 
-	ck_assert_msg(!vs_page_hash_run(hash, page_stream, spans,
-					COUNT(spans), out, &why),
-		      "%s", why.text);
+	ck_assert_msg(!page_run(hash, spans, COUNT(spans), out, &why), "%s",
+		      why.text);
 }
 
 START_TEST(the_device_sums_as_the_host_does)
@@ -66,24 +65,6 @@ START_TEST(the_device_sums_as_the_host_does)
 }
 END_TEST
 
-START_TEST(more_spans_than_there_is_room_for_go_in_rounds)
-{
-	struct vs_page_hash *hash = set_up(4);
-	struct vs_why why;
-
-	sim_calls_reset();
-	run(hash, sums);
-	ck_assert_uint_eq(sim_calls("cuLaunchKernel"),
-			  (COUNT(spans) + 3) / 4);
-	page_assert_sums(spans, sums, COUNT(spans));
-	ck_assert_int_eq(vs_page_hash_run(hash, page_stream, spans, 0, sums,
-					  &why), VS_OK);
-	ck_assert_uint_eq(sim_calls("cuLaunchKernel"),
-			  (COUNT(spans) + 3) / 4);
-	vs_page_hash_close(hash);
-}
-END_TEST
-
 /* A grid of code for an old target has 65535 blocks, 8 for each span. */
 START_TEST(more_spans_than_a_grid_has_blocks_for_are_summed)
 {
@@ -98,8 +79,7 @@ START_TEST(more_spans_than_a_grid_has_blocks_for_are_summed)
 		many[i] = (struct vs_page_span){
 			spans[0].base + (size_t)i % 4096 * STEP, STEP };
 	sim_calls_reset();
-	ck_assert_int_eq(vs_page_hash_run(hash, page_stream, many, MANY, out,
-					  &why), VS_OK);
+	ck_assert_int_eq(page_run(hash, many, MANY, out, &why), VS_OK);
 	ck_assert_uint_eq(sim_calls("cuLaunchKernel"), 3);
 	page_assert_sums(many, out, MANY);
 	vs_page_hash_close(hash);
@@ -310,7 +290,7 @@ END_TEST
 
 START_TEST(each_context_loads_the_kernel_once)
 {
-	struct vs_page_hash *hash = set_up(1), *more[4];
+	struct vs_page_hash *hash = set_up(COUNT(spans)), *more[4];
 	CUdeviceptr there;
 	int i;
 
@@ -323,8 +303,8 @@ START_TEST(each_context_loads_the_kernel_once)
 		spans[0].base = there;
 		more[i] = page_open(1);
 		vs_page_hash_close(page_open(2));
-		ck_assert_int_eq(vs_page_hash_run(more[i], page_stream, spans,
-						  1, sums, NULL), VS_OK);
+		ck_assert_int_eq(page_run(more[i], spans, 1, sums, NULL),
+				 VS_OK);
 		page_assert_sums(spans, sums, 1);
 	}
 	ck_assert_uint_eq(sim_calls("cuModuleLoadData"), COUNT(more));
@@ -360,7 +340,6 @@ END_TEST
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc, the_device_sums_as_the_host_does);
-	tcase_add_test(tc, more_spans_than_there_is_room_for_go_in_rounds);
 	tcase_add_test(tc, more_spans_than_a_grid_has_blocks_for_are_summed);
 	tcase_add_test(tc, bytes_past_the_end_do_not_count);
 	tcase_add_test(tc, zero_is_all_bytes_and_no_other);

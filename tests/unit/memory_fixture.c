@@ -3,6 +3,7 @@
 
 #include "memory_fixture.h"
 
+#include "backup/look.h"
 #include "base/config.h"
 #include "base/context.h"
 #include "base/lock.h"
@@ -56,6 +57,7 @@ void fixture_start(const char *tag, const char *tags)
 	fixture_current(fixture_context);
 	vs_context_note_primary(fixture_context, 0);
 	vs_segment_chunk = 2 * MIB;
+	vs_look_batch = 3;
 }
 
 CUcontext fixture_new_context(CUdevice device)

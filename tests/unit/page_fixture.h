@@ -65,6 +65,22 @@ static inline struct vs_page_hash *page_open(size_t max)
 	return hash;
 }
 
+/* At most as many as it has room for. */
+static inline enum vs_status page_run(struct vs_page_hash *hash,
+				      const struct vs_page_span *spans,
+				      size_t count, struct vs_page_sum *out,
+				      struct vs_why *why)
+{
+	enum vs_status st, waited;
+
+	st = vs_page_hash_queue(hash, page_stream, spans, count, why);
+	waited = vs_page_hash_wait(hash, page_stream, st ? NULL : why);
+	st = st ? st : waited;
+	if (!st)
+		vs_page_hash_collect(hash, out);
+	return st;
+}
+
 static inline bool page_same(const struct vs_page_sum *a,
 			     const struct vs_page_sum *b)
 {

@@ -21,7 +21,6 @@
 #include <stdarg.h>
 
 #define PAGES 64
-#define ROOM 24		/* so that 64 pages go in rounds */
 
 struct vs_driver vs_real;
 static struct vs_context context;
@@ -117,7 +116,7 @@ static void make_pages(void)
 	host = malloc(PAGES * VS_PAGE);
 	if (!host)
 		exit(3);
-	open_hash(ROOM);
+	open_hash(PAGES);
 }
 
 /* What is pageable may still be on its way when the call returns. */
@@ -131,8 +130,10 @@ static void run(size_t count)
 {
 	struct vs_why why;
 
-	check_status(vs_page_hash_run(hash, stream, spans, count, sums, &why),
+	check_status(vs_page_hash_queue(hash, stream, spans, count, &why),
 		     &why);
+	check_status(vs_page_hash_wait(hash, stream, &why), &why);
+	vs_page_hash_collect(hash, sums);
 }
 
 static void sum_on_host(size_t i)

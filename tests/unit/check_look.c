@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saves that look at pages in several rounds, and copy in between. */
+#include <config.h>
+
+#include "store_fixture.h"
+
+#include "backup/host_pool.h"
+#include "backup/page_hash.h"
+
+#include <string.h>
+
+static atomic_uint copies_seen;	/* when a round was last waited for */
+static atomic_uint rounds;
+
+enum vs_status __real_vs_page_hash_wait(struct vs_page_hash *hash,
+					CUstream stream, struct vs_why *why);
+enum vs_status __wrap_vs_page_hash_wait(struct vs_page_hash *hash,
+					CUstream stream, struct vs_why *why);
+enum vs_status __wrap_vs_page_hash_wait(struct vs_page_hash *hash,
+					CUstream stream, struct vs_why *why)
+{
+	atomic_store(&copies_seen, sim_calls("cuMemcpyDtoHAsync_v2"));
+	atomic_fetch_add(&rounds, 1);
+	return __real_vs_page_hash_wait(hash, stream, why);
+}
+
+static void save(void)
+{
+	struct vs_why why = { .text = "" };
+
+	sim_calls_reset();
+	rounds = copies_seen = 0;
+	ck_assert_msg(!store_save(&why), "%s", why.text);
+	ck_assert_uint_eq(store_meter.done, store_total());
+	ck_assert_uint_eq(store_meter.copied + store_meter.unchanged +
+			  store_meter.zero, store_total());
+}
+
+static void load(void)
+{
+	struct vs_why why = { .text = "" };
+
+	ck_assert_msg(!store_load(0, STORE_ITEMS, &why), "%s", why.text);
+}
+
+/* Every page becomes another one. */
+static void paint(int value)
+{
+	size_t at;
+	int i;
+
+	for (i = 0; i < STORE_ITEMS; i++)
+		for (at = 0; at < store_sizes[i]; at += VS_PAGE)
+			*(char *)(uintptr_t)(store_items[i].base + at) =
+				(char)value;
+}
+
+static void assert_painted(int value)
+{
+	size_t at;
+	int i;
+
+	for (i = 0; i < STORE_ITEMS; i++)
+		for (at = 0; at < store_sizes[i]; at += VS_PAGE)
+			ck_assert_int_eq(*(char *)(uintptr_t)
+					 (store_items[i].base + at), value);
+}
+
+static void drop(void)
+{
+	store_drop_all();
+	ck_assert_uint_eq(vs_host_pool_taken(), 0);
+	ck_assert_uint_eq(fixture_sim().invalid, 0);
+}
+
+START_TEST(pages_are_copied_while_others_are_looked_at)
+{
+	store_set_up();
+	paint(1);
+	save();
+	ck_assert_uint_gt(rounds, 10);
+	ck_assert_uint_eq(copies_seen, 0);	/* there was no place yet */
+	paint(2);
+	save();
+	ck_assert_uint_eq(store_meter.copied, store_total());
+	ck_assert_uint_gt(copies_seen, 0);
+	paint(3);
+	load();
+	assert_painted(2);
+	drop();
+}
+END_TEST
+
+/* What is known until then counts, the rest is copied. */
+START_TEST(a_look_that_ends_on_the_way_is_made_up_for)
+{
+	unsigned nth;
+
+	store_set_up();
+	paint(1);
+	save();
+	for (nth = 1; nth <= 14; nth++) {
+		sim_fail_clear();
+		sim_fail(_i ? "cuLaunchKernel" : "cuMemHostAlloc", nth,
+			 CUDA_ERROR_OUT_OF_MEMORY);
+		save();
+		sim_fail_clear();
+		if (nth == 1)
+			ck_assert_uint_gt(store_meter.copied, 0);
+		if (nth > 3 && _i)
+			ck_assert_uint_gt(store_meter.unchanged, 0);
+		paint(3);
+		load();
+		assert_painted(1);
+		save();
+		save();
+		ck_assert_uint_eq(store_meter.unchanged, store_total());
+	}
+	drop();
+}
+END_TEST
+
+START_TEST(it_does_without_a_stream_of_its_own)
+{
+	store_set_up();
+	paint(1);
+	save();
+	sim_fail_from("cuStreamCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	save();
+	ck_assert_uint_eq(store_meter.unchanged, store_total());
+	paint(2);
+	save();
+	ck_assert_uint_eq(store_meter.copied, store_total());
+	sim_fail_clear();
+	paint(3);
+	load();
+	assert_painted(2);
+	drop();
+}
+END_TEST
+
+/* Each has its own stream and buffers; none of them is left. */
+START_TEST(contexts_of_one_device_take_turns)
+{
+	struct vs_context *other;
+	CUcontext fresh;
+	size_t streams;
+
+	store_set_up();
+	fresh = fixture_new_context(0);
+	other = vs_context_pin(fresh);
+	ck_assert_ptr_nonnull(other);
+	store_items[2].context = other;
+	paint(1);
+	save();
+	ck_assert_uint_eq(sim_calls("cuModuleLoadData"), 3);
+	paint(2);
+	save();
+	ck_assert_uint_eq(store_meter.copied, store_total());
+	ck_assert_uint_gt(copies_seen, 0);
+	streams = sim_calls("cuStreamCreate");
+	ck_assert_uint_eq(sim_calls("cuStreamDestroy_v2"), streams);
+	save();
+	ck_assert_uint_eq(store_meter.unchanged, store_total());
+	paint(3);
+	load();
+	assert_painted(2);
+	drop();
+	vs_context_unpin(other);
+}
+END_TEST
+
+static void fill(TCase *tc)
+{
+	tcase_add_test(tc, pages_are_copied_while_others_are_looked_at);
+	tcase_add_loop_test(tc, a_look_that_ends_on_the_way_is_made_up_for, 0,
+			    2);
+	tcase_add_test(tc, it_does_without_a_stream_of_its_own);
+	tcase_add_test(tc, contexts_of_one_device_take_turns);
+}
+
+int main(void)
+{
+	return fixture_main("look", fill);
+}
