@@ -85,13 +85,17 @@ make -f "$here/Makefile.bench" -k -j16 BIN="$BIN" NVCC="$NVCC" \
 # shellcheck source=programs.sh
 . "$here/programs.sh"
 
-# Of host memory something is left for others, of the GPU's for contexts.
+# What is left of host memory is more than the tenth of it below which retained
+# backups go back, and of the GPU's enough for contexts.
 largest() {
 	local host gpu
-	host=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
+	host=$(awk '
+	/^MemTotal:/ { tenth = $2 / 10 }
+	/^MemAvailable:/ { available = $2 }
+	END { print int((available - tenth) / 1024) }' /proc/meminfo)
 	gpu=$(timeout -k 5 30 nvidia-smi -i 0 --query-gpu=memory.free \
 		--format=csv,noheader,nounits 2>/dev/null | tr -dc '0-9')
-	host=$((host - 12288)) gpu=$((${gpu:-0} - 8192))
+	host=$((host - 6144)) gpu=$((${gpu:-0} - 8192))
 	((host < gpu)) || host=$gpu
 	echo $((host > 512 ? host / 512 * 512 : 512))
 }
