@@ -31,9 +31,15 @@ struct vs_host_batch {
 };
 
 static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
-/* One at a time: in the driver they would wait for each other all the same,
- * and who copies would wait for all of them. */
-static struct vs_lock pin_lock = VS_LOCK(VS_RANK_POOL);
+/*
+ * One thread pins at a time, and none while copies are queued: in the driver
+ * they would wait for each other all the same, and every single copy for the
+ * next block.  Under pool_lock, as the conditions are.
+ */
+static bool pinning;
+static unsigned copiers;
+static pthread_cond_t may_pin = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t may_copy = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t prepared = PTHREAD_COND_INITIALIZER;
 static struct vs_host_block *stuck;	/* still pinned; under pool_lock */
 static _Atomic size_t taken;
@@ -191,15 +197,46 @@ static void pin(struct vs_host_block *b, const struct vs_context *context)
 						CU_MEMHOSTREGISTER_PORTABLE);
 }
 
+static void pin_in_turn(struct vs_host_block *b)
+{
+	vs_lock_take(&pool_lock);
+	while (pinning || copiers)
+		vs_lock_wait(&pool_lock, &may_pin, 0);
+	pinning = true;
+	vs_lock_drop(&pool_lock);
+	pin(b, b->batch->context);
+	vs_lock_take(&pool_lock);
+	pinning = false;
+	if (copiers)
+		pthread_cond_broadcast(&may_copy);
+	else
+		pthread_cond_signal(&may_pin);
+	vs_lock_drop(&pool_lock);
+}
+
+void vs_host_pool_copy_begin(void)
+{
+	vs_lock_take(&pool_lock);
+	copiers++;
+	while (pinning)
+		vs_lock_wait(&pool_lock, &may_copy, 0);
+	vs_lock_drop(&pool_lock);
+}
+
+void vs_host_pool_copy_end(void)
+{
+	vs_lock_take(&pool_lock);
+	if (!--copiers)
+		pthread_cond_signal(&may_pin);
+	vs_lock_drop(&pool_lock);
+}
+
 static void prepare_block(struct vs_host_block *b)
 {
 	int error = populate(b);
 
-	if (!error) {
-		vs_lock_take(&pin_lock);
-		pin(b, b->batch->context);
-		vs_lock_drop(&pin_lock);
-	}
+	if (!error)
+		pin_in_turn(b);
 	vs_lock_take(&pool_lock);
 	b->error = error;
 	b->ready = error ? VS_HOST_FAILED : VS_HOST_READY;
@@ -215,6 +252,8 @@ static void *prepare_thread(void *arg)
 
 	vs_real.cuThreadExchangeStreamCaptureMode(&mode);
 	vs_real.cuCtxSetCurrent(batch->context->handle);
+	vs_lock_take(&pool_lock);	/* until all have been started */
+	vs_lock_drop(&pool_lock);
 	for (;;) {
 		i = atomic_fetch_add(&batch->next, 1);
 		if (i >= atomic_load(&batch->wanted))
@@ -239,14 +278,17 @@ static size_t thread_count(size_t blocks, size_t all)
 	return count < blocks ? count : blocks;
 }
 
+/* Those that populate hold up what a start does to the address space. */
 static void start_threads(struct vs_host_batch *batch, size_t all)
 {
 	size_t wanted = thread_count(batch->count, all);
 
+	vs_lock_take(&pool_lock);
 	while (batch->thread_count < wanted &&
 	       !vs_thread_start(&batch->threads[batch->thread_count],
 				"vsleep-host", prepare_thread, batch))
 		batch->thread_count++;
+	vs_lock_drop(&pool_lock);
 }
 
 enum vs_status vs_host_pool_check(size_t bytes, struct vs_why *why)

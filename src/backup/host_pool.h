@@ -79,6 +79,11 @@ void vs_host_pool_finish(struct vs_host_batch *batch);
 bool vs_host_pool_pinned(struct vs_host_block *block,
 			 struct vs_context *context);
 
+/* Around calls that queue copies, of as many threads as there are: the threads
+ * that prepare blocks let them pass, and pin nothing meanwhile. */
+void vs_host_pool_copy_begin(void);
+void vs_host_pool_copy_end(void);
+
 /* What cannot be unpinned stays taken, and is tried again by the next
  * check. */
 void vs_host_pool_give_back(struct vs_host_block *block);

@@ -220,40 +220,83 @@ static enum vs_status save_far(struct vs_store_lane *lane,
 	return st;
 }
 
-/* Where the ring cannot be had the driver copies to pageable memory itself. */
+static size_t run_bytes(const struct vs_store_item *item, size_t i, size_t n)
+{
+	return min(n * VS_PAGE, item->size - i * VS_PAGE);
+}
+
+/* To host memory, whether pinned or not. */
+static CUresult copy_run(struct vs_store_lane *lane,
+			 const struct vs_store_item *item, size_t i, size_t n)
+{
+	const struct vs_page *page = &item->backup->pages[i];
+
+	return vs_real.cuMemcpyDtoHAsync_v2(page->block->base +
+					    page->index * VS_PAGE,
+					    item->base + i * VS_PAGE,
+					    run_bytes(item, i, n),
+					    lane->pipeline.stream);
+}
+
+/* What is not pinned.  Where the ring cannot be had the driver copies to
+ * pageable memory itself. */
 static enum vs_status save_run(struct vs_store_lane *lane,
 			       const struct vs_store_item *item, size_t i,
 			       size_t n, struct vs_why *why)
 {
-	const struct vs_page *page = &item->backup->pages[i];
-	size_t at = i * VS_PAGE, size = min(n * VS_PAGE, item->size - at);
-	bool file = page->place == VS_PLACE_FILE, pinned = false;
+	struct vs_store_meter *meter = lane->plan->meter;
+	bool file = item->backup->pages[i].place == VS_PLACE_FILE;
+	size_t size = run_bytes(item, i, n);
 	CUresult rc;
 
-	if (!file && vs_host_pool_wait(page->block, why))
-		return VS_NOHOST;
+	atomic_fetch_add(&meter->copied, size);
 	if (!file)
-		pinned = vs_host_pool_pinned(page->block, item->context);
-	atomic_fetch_add(&lane->plan->meter->copied, size);
-	if (!pinned && !file)
-		atomic_fetch_add(&lane->plan->meter->pageable, size);
-	if (!pinned && vs_store_ring(lane, why))
+		atomic_fetch_add(&meter->pageable, size);
+	if (vs_store_ring(lane, why))
 		return save_far(lane, item, i, n, why);
 	if (file)
 		return vs_why_set(why, VS_NOHOST, "host memory: no %zu MiB "
 				  "that the spill could be reached through",
 				  VS_RING_LEAST >> 20);
-	rc = vs_real.cuMemcpyDtoHAsync_v2(page->block->base +
-					  page->index * VS_PAGE,
-					  item->base + at, size,
-					  lane->pipeline.stream);
+	rc = copy_run(lane, item, i, n);
 	if (rc)
 		return vs_store_copy_failed(why, rc, "copy out of", item);
 	return vs_pipeline_queued(&lane->pipeline, size, why);
 }
 
-/* The copy needs neither memory nor a ring. */
-static bool at_hand(const struct vs_store_item *item, size_t i)
+/* All that goes to the block of page *@i, pinned, up to page @end; while these
+ * calls are made nobody pins. */
+static enum vs_status save_block(struct vs_store_lane *lane,
+				 const struct vs_store_item *item,
+				 uint8_t *todo, size_t *i, size_t end,
+				 struct vs_why *why)
+{
+	const struct vs_page *pages = item->backup->pages;
+	const struct vs_host_block *block = pages[*i].block;
+	CUresult rc = CUDA_SUCCESS;
+	size_t n, size = 0;
+
+	vs_host_pool_copy_begin();
+	for (; !rc && *i < end; *i += n) {
+		n = 1;
+		if (todo[*i] != COPY)
+			continue;
+		if (pages[*i].place != VS_PLACE_HOST ||
+		    pages[*i].block != block)
+			break;
+		n = run_length(item->backup, todo, *i, end);
+		memset(&todo[*i], COPIED, n);
+		size += run_bytes(item, *i, n);
+		rc = copy_run(lane, item, *i, n);
+	}
+	vs_host_pool_copy_end();
+	atomic_fetch_add(&lane->plan->meter->copied, size);
+	if (rc)
+		return vs_store_copy_failed(why, rc, "copy out of", item);
+	return vs_pipeline_queued(&lane->pipeline, size, why);
+}
+
+static bool pinned(const struct vs_store_item *item, size_t i)
 {
 	const struct vs_page *page = &item->backup->pages[i];
 
@@ -261,7 +304,29 @@ static bool at_hand(const struct vs_store_item *item, size_t i)
 	       vs_host_pool_pinned(page->block, item->context);
 }
 
-/* Of item @index, up to page @end; @early: of those what is at hand. */
+static enum vs_status save_next(struct vs_store_lane *lane,
+				const struct vs_store_item *item,
+				uint8_t *todo, size_t *i, size_t end,
+				struct vs_why *why)
+{
+	const struct vs_page *page = &item->backup->pages[*i];
+	enum vs_status st = vs_store_enter(lane, item->context, why);
+	size_t n, from = *i;
+
+	if (!st && page->place == VS_PLACE_HOST)
+		st = vs_host_pool_wait(page->block, why);
+	if (st)
+		return st;
+	if (pinned(item, from))
+		return save_block(lane, item, todo, i, end, why);
+	n = run_length(item->backup, todo, from, end);
+	memset(&todo[from], COPIED, n);
+	*i += n;
+	return save_run(lane, item, from, n, why);
+}
+
+/* Of item @index, up to page @end; @early: of those what needs neither memory
+ * nor a ring. */
 static enum vs_status save_pages(struct vs_store_lane *lane, size_t index,
 				 size_t i, size_t end, bool early,
 				 struct vs_why *why)
@@ -269,17 +334,12 @@ static enum vs_status save_pages(struct vs_store_lane *lane, size_t index,
 	const struct vs_store_item *item = &lane->plan->items[index];
 	uint8_t *todo = &lane->plan->todo[lane->plan->first[index]];
 	enum vs_status st = VS_OK;
-	size_t n;
 
-	for (; !st && i < end; i += n) {
-		n = 1;
-		if (todo[i] != COPY || (early && !at_hand(item, i)))
-			continue;
-		n = run_length(item->backup, todo, i, end);
-		memset(&todo[i], COPIED, n);
-		st = vs_store_enter(lane, item->context, why);
-		if (!st)
-			st = save_run(lane, item, i, n, why);
+	while (!st && i < end) {
+		if (todo[i] != COPY || (early && !pinned(item, i)))
+			i++;
+		else
+			st = save_next(lane, item, todo, &i, end, why);
 	}
 	return st;
 }

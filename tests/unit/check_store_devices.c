@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Threads of src/ that were started; how many of them are refused. */
@@ -94,6 +95,62 @@ START_TEST(copies_of_both_devices_are_in_flight_at_once)
 }
 END_TEST
 
+static atomic_int pins;
+static atomic_bool together, crossed;
+static __typeof__(vs_real.cuMemHostRegister_v2) real_pin;
+static __typeof__(vs_real.cuMemcpyDtoHAsync_v2) real_copy;
+
+static CUresult CUDAAPI slow_pin(void *p, size_t size, unsigned flags)
+{
+	CUresult rc;
+	int i;
+
+	if (atomic_fetch_add(&pins, 1))
+		together = true;
+	for (i = 0; i < 2000; i++)
+		sched_yield();
+	rc = real_pin(p, size, flags);
+	atomic_fetch_sub(&pins, 1);
+	return rc;
+}
+
+static CUresult CUDAAPI watched_copy(void *to, CUdeviceptr from, size_t size,
+				     CUstream stream)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		if (atomic_load(&pins))
+			crossed = true;
+		sched_yield();
+	}
+	return real_copy(to, from, size, stream);
+}
+
+START_TEST(no_copy_is_queued_while_memory_is_pinned)
+{
+	struct vs_why why = { .text = "" };
+
+	setenv("VSLEEP_THREADS", "4", 1);
+	store_set_up();
+	real_pin = vs_real.cuMemHostRegister_v2;
+	real_copy = vs_real.cuMemcpyDtoHAsync_v2;
+	vs_real.cuMemHostRegister_v2 = slow_pin;
+	vs_real.cuMemcpyDtoHAsync_v2 = watched_copy;
+	sim_calls_reset();
+	ck_assert_msg(!store_save(&why), "%s", why.text);
+	ck_assert_uint_ge(sim_calls("cuMemHostRegister_v2"), 3);
+	ck_assert_uint_eq(sim_calls("cuMemcpyDtoHAsync_v2"), STORE_COPIES);
+	ck_assert(!together);
+	ck_assert(!crossed);
+	store_overwrite();
+	ck_assert_int_eq(store_load(0, STORE_ITEMS, &why), VS_OK);
+	store_assert_loaded();
+	store_drop_all();
+	ck_assert_uint_eq(vs_host_pool_taken(), 0);
+}
+END_TEST
+
 /* _i: the device, whose stream is gone and cannot be had again. */
 START_TEST(a_failure_on_one_device_takes_all_backups_back)
 {
@@ -173,6 +230,7 @@ static void fill(TCase *tc)
 			    0, 2);
 	tcase_add_loop_test(tc,
 		a_failure_on_one_device_takes_all_backups_back, 0, 2);
+	tcase_add_test(tc, no_copy_is_queued_while_memory_is_pinned);
 	tcase_add_test(tc, two_failures_at_once_are_one);
 	tcase_add_loop_test(tc,
 		without_threads_the_work_is_done_all_the_same, 0, 5);
