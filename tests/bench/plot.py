@@ -57,13 +57,13 @@ def draw(axes, title, found, rows, limit):
     if sizes:
         axes.set_xticks(sorted(sizes), [f"{gib:g}" for gib in sorted(sizes)])
         axes.minorticks_off()
-        axes.legend()
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
     axes.grid(True, alpha=0.3)
 
 
 def main():
     found = read(sys.argv[1])
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 6), sharey=True)
     draw(axes[0], "sleep", found, SLEEPS, "limit-d2h")
     draw(axes[1], "wake", found, WAKES, "limit-h2d")
     figure.tight_layout()

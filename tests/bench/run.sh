@@ -97,7 +97,7 @@ largest() {
 		--format=csv,noheader,nounits 2>/dev/null | tr -dc '0-9')
 	host=$((host - 6144)) gpu=$((${gpu:-0} - 8192))
 	((host < gpu)) || host=$gpu
-	echo $((host > 512 ? host / 512 * 512 : 512))
+	echo $((host > 1024 ? host / 1024 * 1024 : 512))
 }
 
 read -ra SIZES <<<"${BENCH_SIZES:-1024 2048 4096 8192 16384 32768}"
