@@ -11,7 +11,8 @@ programs=(
 )
 for program in loop-static driver-link loop-shared driver-dlopen loop-ptds \
 	driver-getproc cublas cufft nvrtc thrust cooperative callbacks \
-	zerocopy texture forks graphs_all lifecycle walk roam; do
+	zerocopy texture forks graphs_all lifecycle; do
 	programs+=("$program $BIN/$program")
 done
+programs+=("walk STEPS=160000 $BIN/walk" "roam STEPS=20000 $BIN/roam")
 run_programs "${programs[@]}"
