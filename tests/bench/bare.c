@@ -6,14 +6,16 @@
  *
  *   first     threads populate and register host memory, 64 MiB at a time,
  *             while what is ready is copied; then unmap and release
- *   again     the same with that host memory
+ *   half      the same of every other page of 2 MiB: the rest are zeros, say;
+ *             their contents are gone then
+ *   again     first once more, with that host memory
  *   release   unmap and release alone
  *   wake      create, map, access, copy, block by block
  *   zero      create, map, access, clear
  *   limit     d2h= and h2d=, GiB/s of pinned copies, the better of three
  *   check, quit
  *
- * first, again, release, wake and zero say their seconds.
+ * first, half, again, release, wake and zero say their seconds.
  */
 #include "mapped.h"
 
@@ -27,9 +29,11 @@
 #endif
 
 #define PIECE (64 * MIB)
+#define PAGE (2 * MIB)
 
 static struct mapped *blocks;
-static size_t count, total, pieces;
+static size_t count, total;
+static size_t pieces, wanted;	/* of host memory; so many are prepared */
 static CUdeviceptr base;	/* the blocks lie side by side */
 static CUstream stream;
 static char *host;
@@ -43,6 +47,14 @@ static void copy_out(size_t piece)
 	size_t size = rest < PIECE ? rest : PIECE;
 
 	CK(cuMemcpyDtoHAsync(host + at, base + at, size, stream));
+}
+
+static void half_out(size_t piece)
+{
+	size_t at = piece * PIECE, end = at + PIECE;
+
+	for (; at < end && 2 * at < total; at += PAGE)
+		CK(cuMemcpyDtoHAsync(host + at, base + 2 * at, PAGE, stream));
 }
 
 /* One copy may not span two registrations. */
@@ -68,7 +80,7 @@ static void *prepare(void *unused)
 	size_t i;
 
 	CK(cuCtxSetCurrent(drv.context));
-	while ((i = next_piece++) < pieces) {
+	while ((i = next_piece++) < wanted) {
 		if (madvise(host + i * PIECE, PIECE, MADV_POPULATE_WRITE))
 			perror("populate");
 		CK(cuMemHostRegister(host + i * PIECE, PIECE,
@@ -83,18 +95,19 @@ static void say(double from)
 	printf("ok seconds=%.6f\n", prog_now() - from);
 }
 
-static void first(void)
+static void first_of(size_t some, void (*out)(size_t piece))
 {
 	pthread_t *thread = (pthread_t *)calloc(threads, sizeof(*thread));
 	double from = prog_now();
 
+	wanted = some;
 	for (unsigned i = 0; i < threads; i++)
 		if (!thread || pthread_create(&thread[i], NULL, prepare, NULL))
 			exit(1);
-	for (size_t i = 0; i < pieces; i++) {
+	for (size_t i = 0; i < wanted; i++) {
 		while (!ready[i])
 			usleep(50);
-		copy_out(i);
+		out(i);
 	}
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
@@ -102,6 +115,16 @@ static void first(void)
 	release();
 	say(from);
 	free(thread);
+}
+
+static void first(void)
+{
+	first_of(pieces, copy_out);
+}
+
+static void half(void)
+{
+	first_of((pieces + 1) / 2, half_out);
 }
 
 static double all_out(void)
@@ -236,6 +259,7 @@ int main(int argc, char **argv)
 {
 	static const struct mapped_verb verbs[] = {
 		{ "first", first },
+		{ "half", half },
 		{ "again", again },
 		{ "release", release_alone },
 		{ "wake", wake },

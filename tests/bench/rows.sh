@@ -177,10 +177,14 @@ row_zero() {
 			touch_host "$size" && step "zero first" sleep zero &&
 			step "zero wake" wake zero && checked zero
 		ended half-zero zero
+		up bare 200 "$BIN/bare" mix "$size" && touch_host "$size" &&
+			timed "zero first bare" bare half
+		ended bare-half-zero bare
 	done
 	first=$(middle "zero first")
 	result "half-zero-first-sleep-$(size_name "$size")" "$first" s \
-		"$(over "$(middle "$size first ours")" "$first")" "r >= 1.7"
+		"$(over "$(middle "$size first ours")" "$first")" "r >= 1.7" \
+		"$(middle "zero first bare")"
 	result "half-zero-wake-$(size_name "$size")" \
 		"$(middle "zero wake")" s -
 }
