@@ -58,6 +58,15 @@ static inline bool vs_backup_placed(const struct vs_page *page)
 	return page->place == VS_PLACE_HOST || page->place == VS_PLACE_FILE;
 }
 
+/* The page @n behind it is also @n behind it in host memory. */
+static inline bool vs_backup_follows(const struct vs_page *page, size_t n)
+{
+	return page->place == VS_PLACE_HOST &&
+	       page[n].place == VS_PLACE_HOST &&
+	       page[n].block == page->block &&
+	       page[n].index == page->index + n;
+}
+
 /* Its place has the bytes that @sum describes; never true of zeros. */
 static inline bool vs_backup_same(const struct vs_page *page,
 				  const struct vs_page_sum *sum)

@@ -212,8 +212,7 @@ static size_t run_length(const struct vs_slice *slice, size_t i)
 	size_t n = 1;
 
 	while (i + n < slice->count && slice->todo[i + n] == COPY &&
-	       page[n].block == page->block &&
-	       page[n].index == page->index + n)
+	       vs_backup_follows(page, n))
 		n++;
 	return n;
 }

@@ -14,10 +14,7 @@ static size_t run_length(const struct vs_backup *backup, size_t i)
 
 	while (i + n < backup->count && page[n].place == page->place &&
 	       page[n].valid == page->valid &&
-	       (page->place == VS_PLACE_ZERO ||
-		(page->place == VS_PLACE_HOST &&
-		 page[n].block == page->block &&
-		 page[n].index == page->index + n)))
+	       (page->place == VS_PLACE_ZERO || vs_backup_follows(page, n)))
 		n++;
 	return n;
 }

@@ -194,10 +194,7 @@ static size_t run_length(const struct vs_backup *backup, const uint8_t *todo,
 	size_t n = 1;
 
 	while (i + n < end && todo[i + n] == COPY &&
-	       page->place == VS_PLACE_HOST &&
-	       page[n].place == VS_PLACE_HOST &&
-	       page[n].block == page->block &&
-	       page[n].index == page->index + n)
+	       vs_backup_follows(page, n))
 		n++;
 	return n;
 }
