@@ -170,6 +170,31 @@ START_TEST(contexts_of_one_device_take_turns)
 }
 END_TEST
 
+START_TEST(what_came_back_is_verified_to_its_last_page)
+{
+	struct vs_store_verdict verdict;
+	struct vs_why why = { .text = "" };
+	char *last;
+
+	store_set_up();
+	save();
+	paint(3);
+	load();
+	ck_assert_msg(!vs_store_verify(store_items, STORE_ITEMS, &store_meter,
+				       &verdict, &why), "%s", why.text);
+	ck_assert_uint_eq(verdict.verified, store_total());
+	ck_assert_uint_eq(verdict.unverified, 0);
+	last = (char *)(uintptr_t)store_items[2].base + store_sizes[2] - 1;
+	*last ^= 1;
+	ck_assert_int_eq(vs_store_verify(store_items, STORE_ITEMS, &store_meter,
+					 &verdict, &why), VS_CUDA);
+	ck_assert(verdict.differs);
+	ck_assert_uint_eq(verdict.item, 2);
+	ck_assert_uint_eq(verdict.page, (store_sizes[2] - 1) / VS_PAGE);
+	drop();
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
 	tcase_add_test(tc, pages_are_copied_while_others_are_looked_at);
@@ -177,6 +202,7 @@ static void fill(TCase *tc)
 			    2);
 	tcase_add_test(tc, it_does_without_a_stream_of_its_own);
 	tcase_add_test(tc, contexts_of_one_device_take_turns);
+	tcase_add_test(tc, what_came_back_is_verified_to_its_last_page);
 }
 
 int main(void)

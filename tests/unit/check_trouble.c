@@ -5,7 +5,6 @@
 #include "memory_fixture.h"
 
 #include "backup/host_pool.h"
-#include "backup/look.h"
 #include "backup/store.h"
 #include "base/config.h"
 #include "base/context.h"
@@ -28,7 +27,6 @@ static CUdeviceptr some, large;
 static void start(void)
 {
 	fixture_start("default", "");
-	vs_look_batch = VS_LOOK_MOST;	/* one wait for the look at pages */
 	some = fixture_alloc("w", SOME);
 	large = fixture_alloc("w", LARGE);
 }

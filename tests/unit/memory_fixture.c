@@ -3,7 +3,6 @@
 
 #include "memory_fixture.h"
 
-#include "backup/look.h"
 #include "base/config.h"
 #include "base/context.h"
 #include "base/lock.h"
@@ -57,7 +56,6 @@ void fixture_start(const char *tag, const char *tags)
 	fixture_current(fixture_context);
 	vs_context_note_primary(fixture_context, 0);
 	vs_segment_chunk = 2 * MIB;
-	vs_look_batch = 3;
 }
 
 CUcontext fixture_new_context(CUdevice device)

@@ -4,6 +4,7 @@
 #include "store_fixture.h"
 
 #include "backup/host_pool.h"
+#include "backup/look.h"
 
 #include <string.h>
 
@@ -23,6 +24,7 @@ void store_set_up(void)
 	int i;
 
 	fixture_start("default", "");
+	vs_look_batch = 3;
 	store_contexts[0] = vs_context_pin(fixture_context);
 	store_contexts[1] = vs_context_pin(fixture_new_context(1));
 	for (i = 0; i < STORE_ITEMS; i++) {

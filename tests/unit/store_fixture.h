@@ -3,6 +3,7 @@
  * store_fixture - items on two devices, filled, for tests of backup/store.
  *
  * On the first device the third item lies on both sides of a block's end.
+ * Pages are looked at in rounds of three.
  */
 #ifndef TESTS_STORE_FIXTURE_H
 #define TESTS_STORE_FIXTURE_H
