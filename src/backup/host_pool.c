@@ -32,9 +32,10 @@ struct vs_host_batch {
 
 static struct vs_lock pool_lock = VS_LOCK(VS_RANK_POOL);
 /*
- * One thread pins at a time, and none while copies are queued: in the driver
- * they would wait for each other all the same, and every single copy for the
- * next block.  Under pool_lock, as the conditions are.
+ * Of the threads that prepare blocks one pins at a time, and none while copies
+ * are queued: in the driver they would wait for each other all the same, and
+ * every single copy for the next block.  Under pool_lock, as the conditions
+ * are.
  */
 static bool pinning;
 static unsigned copiers;

@@ -122,14 +122,16 @@ static enum vs_status enter(struct vs_look *look, struct vs_context *context,
 	if (st)
 		return st;
 	look->context = context;
+	st = vs_page_hash_open(context, most, &look->hash[0], why);
+	if (!st && many)
+		st = vs_page_hash_open(context, most, &look->hash[1], why);
+	if (st)
+		return st;
 	look->own = !vs_real.cuStreamCreate(&look->stream,
 					    CU_STREAM_NON_BLOCKING);
 	if (!look->own)
 		look->stream = lane->pipeline.stream;
-	st = vs_page_hash_open(context, most, &look->hash[0], why);
-	if (!st && many)
-		st = vs_page_hash_open(context, most, &look->hash[1], why);
-	return st;
+	return VS_OK;
 }
 
 /* What is under way is handed out next, and what follows gets under way. */
@@ -167,8 +169,11 @@ enum vs_status vs_look_next(struct vs_look *look, struct vs_look_piece *out,
 	enum vs_status st = look->left ? VS_OK : turn(look, why);
 
 	out->count = 0;
-	if (st || !take(look, &look->given, look->left, out))
+	if (st || !look->left)
 		return st;
+	if (!take(look, &look->given, look->left, out))
+		return vs_why_set(why, VS_FAILED, "%zu pages were looked at "
+				  "that are nobody's", look->left);
 	memcpy(&plan->sums[plan->first[out->item] + out->page],
 	       &look->sums[look->done], out->count * sizeof(look->sums[0]));
 	look->done += out->count;

@@ -145,8 +145,13 @@ enum vs_status vs_store_enter(struct vs_store_lane *lane,
 {
 	enum vs_status st = VS_OK;
 
-	if (lane->pipeline.context != context)
+	if (lane->pipeline.context != context) {
 		st = end_ring(lane, why);
+		if (!st)
+			st = vs_pipeline_leave(&lane->pipeline, why);
+		if (st)
+			lane_failed(lane, st, why);
+	}
 	return st ? st : vs_pipeline_enter(&lane->pipeline, context, why);
 }
 

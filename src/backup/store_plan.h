@@ -25,7 +25,7 @@ struct vs_store_lane {
 	struct vs_context *context;	/* of its first item */
 	size_t pages;			/* of its items */
 	size_t need;			/* pages that still need a place */
-	bool blind;			/* what the pages are cannot be told */
+	bool blind;			/* what some pages are cannot be told */
 	struct vs_ring *ring;		/* NULL: none yet, or no longer */
 	bool ringless;			/* it could not be had */
 	pthread_t thread;
@@ -73,7 +73,8 @@ typedef enum vs_status vs_store_step(struct vs_store_lane *lane,
 enum vs_status vs_store_plan_run(struct vs_store_plan *plan,
 				 vs_store_step *step, struct vs_why *why);
 
-/* The lane's copies are in @context from now on. */
+/* The lane's copies are in @context from now on.  Where those of the context
+ * before have failed the lane has, whatever the caller makes of that. */
 enum vs_status vs_store_enter(struct vs_store_lane *lane,
 			      struct vs_context *context, struct vs_why *why);
 

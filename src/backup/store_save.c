@@ -343,9 +343,9 @@ static enum vs_status save_pages(struct vs_store_lane *lane, size_t index,
 
 /*
  * What changed is copied to where it was while the device looks at the rest.
- * Where that fails all is copied, so it is no failure.  It comes before host
- * memory is prepared: the threads that pin keep the driver so busy that its
- * calls would take longer than that.
+ * Where the look fails what is not known yet is copied, so that is no failure.
+ * It comes before host memory is prepared: the threads that pin keep the driver
+ * so busy that its calls would take longer than that.
  */
 static enum vs_status look_lane(struct vs_store_lane *lane,
 				struct vs_why *why)
@@ -366,8 +366,8 @@ static enum vs_status look_lane(struct vs_store_lane *lane,
 	}
 	vs_look_close(look);
 	if (seen)
-		vs_log_warn("pages of device %d are copied whether changed "
-			    "or not: %s", lane->device, why->text);
+		vs_log_warn("pages of device %d that are not known are copied: "
+			    "%s", lane->device, why->text);
 	lane->blind = seen != VS_OK;
 	for (i = 0; seen && i < plan->count; i++)
 		if (vs_store_plan_has(lane, i))

@@ -4,9 +4,12 @@
 
 #include "store_fixture.h"
 
+#include "backup/backup.h"
 #include "backup/host_pool.h"
+#include "backup/look.h"
 #include "backup/page_hash.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static atomic_uint copies_seen;	/* when a round was last waited for */
@@ -43,27 +46,37 @@ static void load(void)
 	ck_assert_msg(!store_load(0, STORE_ITEMS, &why), "%s", why.text);
 }
 
+static char *at(int i, size_t page)
+{
+	return (char *)(uintptr_t)store_items[i].base + page * VS_PAGE;
+}
+
 /* Every page becomes another one. */
 static void paint(int value)
 {
-	size_t at;
+	size_t page;
 	int i;
 
 	for (i = 0; i < STORE_ITEMS; i++)
-		for (at = 0; at < store_sizes[i]; at += VS_PAGE)
-			*(char *)(uintptr_t)(store_items[i].base + at) =
-				(char)value;
+		for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
+			*at(i, page) = (char)value;
+}
+
+/* The first of each page of item @i. */
+static void assert_byte(int i, int value)
+{
+	size_t page;
+
+	for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
+		ck_assert_int_eq(*at(i, page), value);
 }
 
 static void assert_painted(int value)
 {
-	size_t at;
 	int i;
 
 	for (i = 0; i < STORE_ITEMS; i++)
-		for (at = 0; at < store_sizes[i]; at += VS_PAGE)
-			ck_assert_int_eq(*(char *)(uintptr_t)
-					 (store_items[i].base + at), value);
+		assert_byte(i, value);
 }
 
 static void drop(void)
@@ -139,6 +152,38 @@ START_TEST(it_does_without_a_stream_of_its_own)
 }
 END_TEST
 
+/* The wait for the copies in one context comes when the next is entered, in the
+ * middle of the look; what it says is not the look's. */
+START_TEST(copies_that_fail_at_a_change_of_context_are_said)
+{
+	struct vs_why why = { .text = "" };
+	struct vs_store_item *two = &store_items[2];
+	struct vs_context *other;
+
+	store_set_up();
+	vs_look_batch = VS_LOOK_MOST;
+	other = vs_context_pin(fixture_new_context(0));
+	ck_assert_ptr_nonnull(other);
+	two[1].context = other;
+	paint(1);
+	ck_assert_int_eq(vs_store_save(two, 2, &store_meter, &why), VS_OK);
+	paint(2);
+	sim_calls_reset();
+	sim_fail("cuStreamSynchronize", 2, CUDA_ERROR_UNKNOWN);
+	ck_assert_int_eq(vs_store_save(two, 2, &store_meter, &why), VS_CUDA);
+	sim_fail_clear();
+	ck_assert_ptr_nonnull(strstr(why.text, "copies on device 0"));
+	ck_assert(!two[0].backup->pages[0].valid);
+	ck_assert_int_eq(vs_store_save(two, 2, &store_meter, &why), VS_OK);
+	paint(3);
+	ck_assert_int_eq(store_load(2, 2, &why), VS_OK);
+	assert_byte(2, 2);
+	assert_byte(3, 2);
+	drop();
+	vs_context_unpin(other);
+}
+END_TEST
+
 /* Each has its own stream and buffers; none of them is left. */
 START_TEST(contexts_of_one_device_take_turns)
 {
@@ -167,6 +212,50 @@ START_TEST(contexts_of_one_device_take_turns)
 	assert_painted(2);
 	drop();
 	vs_context_unpin(other);
+}
+END_TEST
+
+/* Any of two contexts for each item, rounds of any size, looks that fail. */
+START_TEST(whatever_changes_comes_back)
+{
+	struct vs_context *other[2];
+	unsigned seed = 77 + (unsigned)_i, round;
+	char want[STORE_ITEMS][32] = { { 0 } };
+	size_t page, pages;
+	int i;
+
+	store_set_up();
+	other[0] = vs_context_pin(fixture_new_context(0));
+	other[1] = vs_context_pin(fixture_new_context(1));
+	paint(0);
+	for (round = 0; round < 12; round++) {
+		vs_look_batch = 1 + (size_t)rand_r(&seed) % 30;
+		for (i = 0; i < STORE_ITEMS; i++) {
+			store_items[i].context = (rand_r(&seed) % 2 ? other :
+				store_contexts)[store_devices[i]];
+			pages = (store_sizes[i] + VS_PAGE - 1) / VS_PAGE;
+			for (page = 0; page < pages; page++)
+				if (!round || rand_r(&seed) % 3 == 0)
+					want[i][page] = (char)(rand_r(&seed) %
+							       4);
+			for (page = 0; page < pages; page++)
+				*at(i, page) = want[i][page];
+		}
+		if (rand_r(&seed) % 3 == 0)
+			sim_fail(rand_r(&seed) % 2 ? "cuLaunchKernel" :
+				 "cuMemHostAlloc", 1 + rand_r(&seed) % 10,
+				 CUDA_ERROR_OUT_OF_MEMORY);
+		save();
+		sim_fail_clear();
+		paint(0x55);
+		load();
+		for (i = 0; i < STORE_ITEMS; i++)
+			for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
+				ck_assert_msg(*at(i, page) == want[i][page],
+					      "round %u, item %d, page %zu",
+					      round, i, page);
+	}
+	drop();
 }
 END_TEST
 
@@ -202,6 +291,8 @@ static void fill(TCase *tc)
 			    2);
 	tcase_add_test(tc, it_does_without_a_stream_of_its_own);
 	tcase_add_test(tc, contexts_of_one_device_take_turns);
+	tcase_add_test(tc, copies_that_fail_at_a_change_of_context_are_said);
+	tcase_add_loop_test(tc, whatever_changes_comes_back, 0, 3);
 	tcase_add_test(tc, what_came_back_is_verified_to_its_last_page);
 }
 
