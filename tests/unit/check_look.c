@@ -112,7 +112,7 @@ START_TEST(a_look_that_ends_on_the_way_is_made_up_for)
 	store_set_up();
 	paint(1);
 	save();
-	for (nth = 1; nth <= 14; nth++) {
+	for (nth = 1; nth <= 14; nth += fixture_every(3)) {
 		sim_fail_clear();
 		sim_fail(_i ? "cuLaunchKernel" : "cuMemHostAlloc", nth,
 			 CUDA_ERROR_OUT_OF_MEMORY);
@@ -228,7 +228,7 @@ START_TEST(whatever_changes_comes_back)
 	other[0] = vs_context_pin(fixture_new_context(0));
 	other[1] = vs_context_pin(fixture_new_context(1));
 	paint(0);
-	for (round = 0; round < 12; round++) {
+	for (round = 0; round < 12; round += fixture_every(3)) {
 		vs_look_batch = 1 + (size_t)rand_r(&seed) % 30;
 		for (i = 0; i < STORE_ITEMS; i++) {
 			store_items[i].context = (rand_r(&seed) % 2 ? other :

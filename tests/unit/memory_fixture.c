@@ -67,6 +67,14 @@ CUcontext fixture_new_context(CUdevice device)
 	return made;
 }
 
+unsigned fixture_every(unsigned most)
+{
+	const char *text = getenv("TRIALS_EVERY");
+	unsigned every = text ? (unsigned)atoi(text) : 1;
+
+	return !every ? 1 : every < most ? every : most;
+}
+
 void fixture_current(CUcontext context)
 {
 	ck_ok(vs_real.cuCtxSetCurrent(context));

@@ -34,6 +34,10 @@ extern CUcontext fixture_context;
  * devices of 256 MiB; chunks of 2 MiB; tags as VSLEEP_TAG and VSLEEP_TAGS. */
 void fixture_start(const char *tag, const char *tags);
 
+/* The step of a loop over many cases: 1, or with TRIALS_EVERY=N, where a
+ * sanitizer makes them slow, N, and @most at most. */
+unsigned fixture_every(unsigned most);
+
 /* One more, known to us and current. */
 CUcontext fixture_new_context(CUdevice device);
 void fixture_current(CUcontext context);
