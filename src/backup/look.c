@@ -73,16 +73,13 @@ static enum vs_status queue(struct vs_look *look, struct vs_why *why)
 	const struct vs_store_item *items = look->lane->plan->items, *item;
 	struct vs_look_piece piece;
 	struct vs_page_span *span = look->spans;
-	size_t at;
 
 	while (take(look, &look->next,
 		    vs_look_batch - (size_t)(span - look->spans), &piece)) {
 		item = &items[piece.item];
 		for (; piece.count; piece.count--, piece.page++, span++) {
-			at = piece.page * VS_PAGE;
-			span->base = item->base + at;
-			span->size = item->size - at < VS_PAGE ?
-				     item->size - at : VS_PAGE;
+			span->base = item->base + piece.page * VS_PAGE;
+			span->size = vs_store_bytes_of(item, piece.page, 1);
 		}
 	}
 	look->queued = (size_t)(span - look->spans);

@@ -72,16 +72,14 @@ static enum vs_status load_run(struct vs_store_lane *lane,
 			       const struct vs_store_item *item, size_t i,
 			       size_t n, struct vs_why *why)
 {
-	size_t at = i * VS_PAGE, size = n * VS_PAGE;
+	size_t size = vs_store_bytes_of(item, i, n);
 	enum vs_status st;
 
-	if (size > item->size - at)
-		size = item->size - at;
 	if (!item->backup->pages[i].valid)
 		return vs_why_set(why, VS_FAILED, "0x%llx: page %zu was never "
 				  "copied out", item->base, i);
 	if (item->backup->pages[i].place == VS_PLACE_ZERO)
-		st = load_zeros(lane, item, at, size, why);
+		st = load_zeros(lane, item, i * VS_PAGE, size, why);
 	else
 		st = load_pages(lane, item, i, n, size, why);
 	return st ? st : vs_pipeline_queued(&lane->pipeline, size, why);

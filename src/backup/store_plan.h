@@ -81,6 +81,15 @@ enum vs_status vs_store_enter(struct vs_store_lane *lane,
 /* A ring in that context, made when it is first needed; NULL: it cannot be. */
 struct vs_ring *vs_store_ring(struct vs_store_lane *lane, struct vs_why *why);
 
+/* The bytes of @n pages of an item, from page @i on. */
+static inline size_t vs_store_bytes_of(const struct vs_store_item *item,
+				       size_t i, size_t n)
+{
+	size_t rest = item->size - i * VS_PAGE;
+
+	return n * VS_PAGE < rest ? n * VS_PAGE : rest;
+}
+
 /* The far side of a page that goes by way of the ring. */
 struct vs_far vs_store_far(const struct vs_page *page);
 

@@ -217,11 +217,6 @@ static enum vs_status save_far(struct vs_store_lane *lane,
 	return st;
 }
 
-static size_t run_bytes(const struct vs_store_item *item, size_t i, size_t n)
-{
-	return min(n * VS_PAGE, item->size - i * VS_PAGE);
-}
-
 /* To host memory, whether pinned or not. */
 static CUresult copy_run(struct vs_store_lane *lane,
 			 const struct vs_store_item *item, size_t i, size_t n)
@@ -231,7 +226,7 @@ static CUresult copy_run(struct vs_store_lane *lane,
 	return vs_real.cuMemcpyDtoHAsync_v2(page->block->base +
 					    page->index * VS_PAGE,
 					    item->base + i * VS_PAGE,
-					    run_bytes(item, i, n),
+					    vs_store_bytes_of(item, i, n),
 					    lane->pipeline.stream);
 }
 
@@ -243,7 +238,7 @@ static enum vs_status save_run(struct vs_store_lane *lane,
 {
 	struct vs_store_meter *meter = lane->plan->meter;
 	bool file = item->backup->pages[i].place == VS_PLACE_FILE;
-	size_t size = run_bytes(item, i, n);
+	size_t size = vs_store_bytes_of(item, i, n);
 	CUresult rc;
 
 	atomic_fetch_add(&meter->copied, size);
@@ -283,7 +278,7 @@ static enum vs_status save_block(struct vs_store_lane *lane,
 			break;
 		n = run_length(item->backup, todo, *i, end);
 		memset(&todo[*i], COPIED, n);
-		size += run_bytes(item, *i, n);
+		size += vs_store_bytes_of(item, *i, n);
 		rc = copy_run(lane, item, *i, n);
 	}
 	vs_host_pool_copy_end();
@@ -303,12 +298,11 @@ static bool pinned(const struct vs_store_item *item, size_t i)
 
 static enum vs_status save_next(struct vs_store_lane *lane,
 				const struct vs_store_item *item,
-				uint8_t *todo, size_t *i, size_t end,
-				struct vs_why *why)
+				uint8_t *todo, size_t *i, struct vs_why *why)
 {
 	const struct vs_page *page = &item->backup->pages[*i];
 	enum vs_status st = vs_store_enter(lane, item->context, why);
-	size_t n, from = *i;
+	size_t n, from = *i, end = item->backup->count;
 
 	if (!st && page->place == VS_PLACE_HOST)
 		st = vs_host_pool_wait(page->block, why);
@@ -322,21 +316,39 @@ static enum vs_status save_next(struct vs_store_lane *lane,
 	return save_run(lane, item, from, n, why);
 }
 
-/* Of item @index, up to page @end; @early: of those what needs neither memory
- * nor a ring. */
-static enum vs_status save_pages(struct vs_store_lane *lane, size_t index,
-				 size_t i, size_t end, bool early,
-				 struct vs_why *why)
+static enum vs_status save_item(struct vs_store_lane *lane, size_t index,
+				struct vs_why *why)
 {
 	const struct vs_store_item *item = &lane->plan->items[index];
 	uint8_t *todo = &lane->plan->todo[lane->plan->first[index]];
 	enum vs_status st = VS_OK;
+	size_t i = 0;
+
+	while (!st && i < item->backup->count) {
+		if (todo[i] == COPY)
+			st = save_next(lane, item, todo, &i, why);
+		else
+			i++;
+	}
+	return st;
+}
+
+/* Of pages that have just been judged, what needs neither memory nor a ring;
+ * the lane is in their context. */
+static enum vs_status save_early(struct vs_store_lane *lane,
+				 const struct vs_look_piece *piece,
+				 struct vs_why *why)
+{
+	const struct vs_store_item *item = &lane->plan->items[piece->item];
+	uint8_t *todo = &lane->plan->todo[lane->plan->first[piece->item]];
+	size_t i = piece->page, end = i + piece->count;
+	enum vs_status st = VS_OK;
 
 	while (!st && i < end) {
-		if (todo[i] != COPY || (early && !pinned(item, i)))
-			i++;
+		if (todo[i] == COPY && pinned(item, i))
+			st = save_block(lane, item, todo, &i, end, why);
 		else
-			st = save_next(lane, item, todo, &i, end, why);
+			i++;
 	}
 	return st;
 }
@@ -361,8 +373,7 @@ static enum vs_status look_lane(struct vs_store_lane *lane,
 		if (seen || !piece.count)
 			break;
 		judge_pages(lane, piece.item, piece.page, piece.count);
-		st = save_pages(lane, piece.item, piece.page,
-				piece.page + piece.count, true, why);
+		st = save_early(lane, &piece, why);
 	}
 	vs_look_close(look);
 	if (seen)
@@ -383,9 +394,7 @@ static enum vs_status save_lane(struct vs_store_lane *lane, struct vs_why *why)
 
 	for (i = 0; i < plan->count && !st && !atomic_load(&plan->stop); i++)
 		if (vs_store_plan_has(lane, i))
-			st = save_pages(lane, i, 0,
-					plan->items[i].backup->count, false,
-					why);
+			st = save_item(lane, i, why);
 	return st;
 }
 

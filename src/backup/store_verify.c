@@ -45,17 +45,16 @@ static bool judge_item(struct vs_store_plan *plan, size_t index,
 	const struct vs_store_item *item = &plan->items[index];
 	const struct vs_page_sum *sum = &plan->sums[plan->first[index]];
 	bool blind = vs_store_plan_lane(plan, index)->blind;
-	size_t at, size;
+	size_t i, size;
 	enum finding found;
 
-	for (at = 0; at < item->size; at += VS_PAGE, sum++) {
-		size = item->size - at < VS_PAGE ? item->size - at : VS_PAGE;
-		found = blind ? UNKNOWN :
-			compare(item->backup, at / VS_PAGE, sum);
+	for (i = 0; i * VS_PAGE < item->size; i++, sum++) {
+		size = vs_store_bytes_of(item, i, 1);
+		found = blind ? UNKNOWN : compare(item->backup, i, sum);
 		if (found == DIFFERENT) {
 			out->differs = true;
 			out->item = index;
-			out->page = at / VS_PAGE;
+			out->page = i;
 			return false;
 		}
 		*(found == SAME ? &out->verified : &out->unverified) += size;
