@@ -192,7 +192,7 @@ row_zero() {
 # like_mixed NAME COMMAND LEAST SECONDS: first, unchanged, changed sleeps and a
 # wake of other blocks, at LEAST times the rates of the main size; the probe's
 like_mixed() {
-	local name=$1 key mib mixed probe
+	local name=$1 key mib='' mixed
 	room "$name" "$4" || return
 	filled "$name" "$2" &&
 		touch_host "${MIB_OF[$name]}" &&
@@ -204,6 +204,7 @@ like_mixed() {
 		told "$name" "change 100" &&
 		step "$name later" sleep "$name" &&
 		step "$name now" wake "$name" && checked "$name"
+	[[ -z $WRONG ]] || mib=''
 	ended "$name" "$name"
 	[[ -n $mib ]] || return
 	bare_blocks "$name" "$2" &&
@@ -284,6 +285,3 @@ row_cycles() {
 		"$(((last - second) / 1024))" MiB - "v <= 64"
 	ended cycles cycles
 }
-
-# resident NAME: its host memory, in KiB
-resident() { awk '/^VmRSS:/ { print $2 }' "/proc/${PID[$1]}/status"; }

@@ -228,6 +228,9 @@ smi_used() {
 # info KEY NAME: free, total or used bytes of the device, as the hold NAME sees
 info() { ask "$2" 20 info && value "$1" "$ANSWER"; }
 
+# resident NAME: its host memory, in KiB
+resident() { awk '/^VmRSS:/ { print $2 }' "/proc/${PID[$1]}/status"; }
+
 # warm GIB: once a run, touch host memory before anything is timed
 warm() {
 	[[ -e $WORK/../warm ]] || timeout -k 5 200 "$BIN/warm" "$1"

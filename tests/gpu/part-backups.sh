@@ -107,9 +107,6 @@ check_kept() {
 a trim $((after >> 10)) MiB"
 }
 
-# resident NAME: its host memory, in KiB
-resident() { awk '/^VmRSS:/ { print $2 }' "/proc/${PID[$1]}/status"; }
-
 # backup_of NAME: the address of its largest mapping that is neither inherited
 # nor dumped and has no file
 backup_of() {
