@@ -29,26 +29,9 @@ enum vs_status __wrap_vs_page_hash_wait(struct vs_page_hash *hash,
 
 static void save(void)
 {
-	struct vs_why why = { .text = "" };
-
 	sim_calls_reset();
 	rounds = copies_seen = 0;
-	ck_assert_msg(!store_save(&why), "%s", why.text);
-	ck_assert_uint_eq(store_meter.done, store_total());
-	ck_assert_uint_eq(store_meter.copied + store_meter.unchanged +
-			  store_meter.zero, store_total());
-}
-
-static void load(void)
-{
-	struct vs_why why = { .text = "" };
-
-	ck_assert_msg(!store_load(0, STORE_ITEMS, &why), "%s", why.text);
-}
-
-static char *at(int i, size_t page)
-{
-	return (char *)(uintptr_t)store_items[i].base + page * VS_PAGE;
+	store_save_well();
 }
 
 /* Every page becomes another one. */
@@ -59,7 +42,7 @@ static void paint(int value)
 
 	for (i = 0; i < STORE_ITEMS; i++)
 		for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
-			*at(i, page) = (char)value;
+			*store_at(i, page) = (char)value;
 }
 
 /* The first of each page of item @i. */
@@ -68,7 +51,7 @@ static void assert_byte(int i, int value)
 	size_t page;
 
 	for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
-		ck_assert_int_eq(*at(i, page), value);
+		ck_assert_int_eq(*store_at(i, page), value);
 }
 
 static void assert_painted(int value)
@@ -98,7 +81,7 @@ START_TEST(pages_are_copied_while_others_are_looked_at)
 	ck_assert_uint_eq(store_meter.copied, store_total());
 	ck_assert_uint_gt(copies_seen, 0);
 	paint(3);
-	load();
+	store_load_well();
 	assert_painted(2);
 	drop();
 }
@@ -123,7 +106,7 @@ START_TEST(a_look_that_ends_on_the_way_is_made_up_for)
 		if (nth > 3 && _i)
 			ck_assert_uint_gt(store_meter.unchanged, 0);
 		paint(3);
-		load();
+		store_load_well();
 		assert_painted(1);
 		save();
 		save();
@@ -146,7 +129,7 @@ START_TEST(it_does_without_a_stream_of_its_own)
 	ck_assert_uint_eq(store_meter.copied, store_total());
 	sim_fail_clear();
 	paint(3);
-	load();
+	store_load_well();
 	assert_painted(2);
 	drop();
 }
@@ -208,7 +191,7 @@ START_TEST(contexts_of_one_device_take_turns)
 	save();
 	ck_assert_uint_eq(store_meter.unchanged, store_total());
 	paint(3);
-	load();
+	store_load_well();
 	assert_painted(2);
 	drop();
 	vs_context_unpin(other);
@@ -239,7 +222,7 @@ START_TEST(whatever_changes_comes_back)
 					want[i][page] = (char)(rand_r(&seed) %
 							       4);
 			for (page = 0; page < pages; page++)
-				*at(i, page) = want[i][page];
+				*store_at(i, page) = want[i][page];
 		}
 		if (rand_r(&seed) % 3 == 0)
 			sim_fail(rand_r(&seed) % 2 ? "cuLaunchKernel" :
@@ -248,10 +231,11 @@ START_TEST(whatever_changes_comes_back)
 		save();
 		sim_fail_clear();
 		paint(0x55);
-		load();
+		store_load_well();
 		for (i = 0; i < STORE_ITEMS; i++)
 			for (page = 0; page * VS_PAGE < store_sizes[i]; page++)
-				ck_assert_msg(*at(i, page) == want[i][page],
+				ck_assert_msg(*store_at(i, page) ==
+					      want[i][page],
 					      "round %u, item %d, page %zu",
 					      round, i, page);
 	}
@@ -268,7 +252,7 @@ START_TEST(what_came_back_is_verified_to_its_last_page)
 	store_set_up();
 	save();
 	paint(3);
-	load();
+	store_load_well();
 	ck_assert_msg(!vs_store_verify(store_items, STORE_ITEMS, &store_meter,
 				       &verdict, &why), "%s", why.text);
 	ck_assert_uint_eq(verdict.verified, store_total());

@@ -13,45 +13,22 @@
 
 #define PAGES (STORE_TAKEN / VS_PAGE)
 
-static char *at(int item, size_t page)
-{
-	return (char *)(uintptr_t)store_items[item].base + page * VS_PAGE;
-}
-
-static void save(void)
-{
-	struct vs_why why = { .text = "" };
-
-	ck_assert_msg(store_save(&why) == VS_OK, "%s", why.text);
-	ck_assert_uint_eq(store_meter.done, store_total());
-	ck_assert_uint_eq(store_meter.copied + store_meter.unchanged +
-			  store_meter.zero, store_total());
-}
-
-static void load(void)
-{
-	struct vs_why why = { .text = "" };
-
-	ck_assert_msg(store_load(0, STORE_ITEMS, &why) == VS_OK, "%s",
-		      why.text);
-}
-
 START_TEST(what_has_not_changed_is_not_copied)
 {
 	size_t taken;
 
 	store_set_up();
-	save();
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, store_total());
 	taken = vs_host_pool_taken();
-	load();
+	store_load_well();
 	sim_calls_reset();
-	save();
+	store_save_well();
 	ck_assert_uint_eq(store_meter.unchanged, store_total());
 	ck_assert_uint_eq(sim_calls("cuMemcpyDtoHAsync_v2"), 0);
 	ck_assert_uint_eq(vs_host_pool_taken(), taken);
 	store_overwrite();
-	load();
+	store_load_well();
 	store_assert_loaded();
 	store_drop_all();
 	ck_assert_uint_eq(vs_host_pool_taken(), 0);
@@ -72,19 +49,20 @@ START_TEST(one_byte_copies_its_page_and_no_other)
 	size_t i;
 
 	store_set_up();
-	save();
+	store_save_well();
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *byte = at(cases[i].item, cases[i].page) + cases[i].byte;
+		char *byte = store_at(cases[i].item, cases[i].page) +
+			     cases[i].byte;
 
 		*byte ^= 16;
-		save();
+		store_save_well();
 		ck_assert_uint_eq(store_meter.copied, cases[i].size);
 		*byte ^= 16;
 		store_assert_loaded();
-		load();
+		store_load_well();
 		*byte ^= 16;
 		store_assert_loaded();
-		save();
+		store_save_well();
 		ck_assert_uint_eq(store_meter.copied, cases[i].size);
 	}
 	store_drop_all();
@@ -96,22 +74,22 @@ START_TEST(pages_of_zeros_take_no_host_memory)
 	struct vs_why why;
 
 	store_set_up();
-	memset(at(0, 0), 0, 40 * MIB);
-	save();
+	memset(store_at(0, 0), 0, 40 * MIB);
+	store_save_well();
 	ck_assert_uint_eq(store_meter.zero, 40 * MIB);
 	ck_assert_uint_eq(vs_host_pool_taken(), STORE_TAKEN - 40 * MIB);
 	ck_assert_uint_eq(vs_store_held(store_items[0].backup), 0);
-	memset(at(0, 0), 1, 40 * MIB);
+	memset(store_at(0, 0), 1, 40 * MIB);
 	ck_assert_int_eq(store_load(0, 1, &why), VS_OK);
 	ck_assert_uint_eq(store_meter.copied, 0);
 	fixture_assert_zero(store_items[0].base, 40 * MIB);
 	/* they get a place, and give it up again */
-	memset(at(0, 3), 1, 1);
-	save();
+	memset(store_at(0, 3), 1, 1);
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, VS_PAGE);
 	ck_assert_uint_eq(vs_store_held(store_items[0].backup), VS_PAGE);
-	memset(at(0, 3), 0, 1);
-	save();
+	memset(store_at(0, 3), 0, 1);
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, 0);
 	ck_assert_uint_eq(vs_store_held(store_items[0].backup), 0);
 	store_drop_all();
@@ -126,7 +104,7 @@ static void write_page(int item, size_t page)
 {
 	size_t size = store_sizes[item] - page * VS_PAGE, k;
 	uint32_t seed = content[item][page];
-	char *to = at(item, page);
+	char *to = store_at(item, page);
 
 	if (size > VS_PAGE)
 		size = VS_PAGE;
@@ -138,7 +116,7 @@ static void write_page(int item, size_t page)
 static bool page_is_right(int item, size_t page)
 {
 	size_t size = store_sizes[item] - page * VS_PAGE;
-	char *seen, *to = at(item, page);
+	char *seen, *to = store_at(item, page);
 	bool same;
 
 	if (size > VS_PAGE)
@@ -189,11 +167,11 @@ START_TEST(random_changes_come_back_and_take_no_more_memory)
 	store_set_up();
 	change_some(100);
 	for (round = 0; round < 25; round++) {
-		save();
+		store_save_well();
 		ck_assert_uint_le(vs_host_pool_taken(),
 				  STORE_TAKEN + VS_HOST_BLOCK);
 		store_overwrite();
-		load();
+		store_load_well();
 		assert_right();
 		change_some(round % 3 ? 10 : 60);
 	}
@@ -218,7 +196,7 @@ START_TEST(a_second_save_that_fails_leaves_no_wrong_page)
 	srand(11);
 	store_set_up();
 	change_some(100);
-	save();
+	store_save_well();
 	for (nth = 1; nth <= 12; nth += fixture_every(3)) {
 		change_some(40);
 		sim_fail_clear();
@@ -228,9 +206,9 @@ START_TEST(a_second_save_that_fails_leaves_no_wrong_page)
 		assert_right();
 		if (nth % 2)
 			change_some(10);
-		save();
+		store_save_well();
 		store_overwrite();
-		load();
+		store_load_well();
 		assert_right();
 	}
 	store_drop_all();
@@ -243,18 +221,18 @@ START_TEST(a_second_save_without_room_leaves_no_wrong_page)
 	struct vs_why why;
 
 	store_set_up();
-	memset(at(0, 0), 0, 40 * MIB);
-	save();
+	memset(store_at(0, 0), 0, 40 * MIB);
+	store_save_well();
 	vs_config.host_limit = vs_host_pool_taken() + 30 * MIB;
-	memset(at(0, 0), 1, 40 * MIB);
-	memset(at(4, 0), 9, 5);
+	memset(store_at(0, 0), 1, 40 * MIB);
+	memset(store_at(4, 0), 9, 5);
 	ck_assert_int_eq(store_save(&why), VS_NOHOST);
 	vs_config.host_limit = 0;
-	save();
-	memset(at(0, 0), 2, 40 * MIB);
-	load();
-	ck_assert_int_eq(*at(0, 19), 1);
-	ck_assert_int_eq(*at(4, 0), 9);
+	store_save_well();
+	memset(store_at(0, 0), 2, 40 * MIB);
+	store_load_well();
+	ck_assert_int_eq(*store_at(0, 19), 1);
+	ck_assert_int_eq(*store_at(4, 0), 9);
 	store_drop_all();
 	ck_assert_uint_eq(vs_host_pool_taken(), 0);
 }
@@ -265,17 +243,17 @@ START_TEST(pages_of_one_backup_serve_the_next)
 	size_t taken;
 
 	store_set_up();
-	save();
+	store_save_well();
 	taken = vs_host_pool_taken();
 	vs_store_drop(store_items[2].backup);
 	store_items[2].backup = NULL;
 	ck_assert_uint_gt(vs_pages_left(), 0);
-	save();
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, store_sizes[2]);
 	ck_assert_uint_eq(vs_host_pool_taken(), taken);
 	ck_assert_uint_eq(vs_pages_left(), 0);
 	store_overwrite();
-	load();
+	store_load_well();
 	store_assert_loaded();
 	store_drop_all();
 	ck_assert_uint_eq(vs_pages_left(), 0);
@@ -288,14 +266,14 @@ START_TEST(what_is_not_valid_is_not_loaded)
 	struct vs_why why;
 
 	store_set_up();
-	save();
+	store_save_well();
 	store_items[1].backup->pages[1].valid = false;
 	ck_assert_int_eq(store_load(0, STORE_ITEMS, &why), VS_FAILED);
 	ck_assert_ptr_nonnull(strstr(why.text, "page 1"));
 	fixture_assert_filled(store_items[1].base, store_sizes[1]);
-	save();
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, MIB);
-	load();
+	store_load_well();
 	store_assert_loaded();
 	store_drop_all();
 }
@@ -307,10 +285,10 @@ START_TEST(a_backup_that_is_not_what_its_hash_says_is_seen)
 	struct vs_page *page;
 
 	store_set_up();
-	save();
+	store_save_well();
 	page = &store_items[0].backup->pages[2];
 	page->hash[1] ^= 1;
-	save();
+	store_save_well();
 	ck_assert_uint_eq(store_meter.copied, VS_PAGE);
 	store_drop_all();
 }

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "memory_fixture.h"
+#include "trials.h"
 
 #include "base/config.h"
 #include "base/context.h"
@@ -69,10 +70,9 @@ CUcontext fixture_new_context(CUdevice device)
 
 unsigned fixture_every(unsigned most)
 {
-	const char *text = getenv("TRIALS_EVERY");
-	unsigned every = text ? (unsigned)atoi(text) : 1;
+	unsigned long every = trials_every();
 
-	return !every ? 1 : every < most ? every : most;
+	return !every ? 1 : every < most ? (unsigned)every : most;
 }
 
 void fixture_current(CUcontext context)

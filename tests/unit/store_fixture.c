@@ -73,6 +73,29 @@ enum vs_status store_save(struct vs_why *why)
 	return vs_store_save(store_items, STORE_ITEMS, &store_meter, why);
 }
 
+void store_save_well(void)
+{
+	struct vs_why why = { .text = "" };
+
+	ck_assert_msg(store_save(&why) == VS_OK, "%s", why.text);
+	ck_assert_uint_eq(store_meter.done, store_total());
+	ck_assert_uint_eq(store_meter.copied + store_meter.unchanged +
+			  store_meter.zero, store_total());
+}
+
+void store_load_well(void)
+{
+	struct vs_why why = { .text = "" };
+
+	ck_assert_msg(store_load(0, STORE_ITEMS, &why) == VS_OK, "%s",
+		      why.text);
+}
+
+char *store_at(int item, size_t page)
+{
+	return (char *)(uintptr_t)store_items[item].base + page * VS_PAGE;
+}
+
 void store_assert_loaded(void)
 {
 	int i;

@@ -31,6 +31,12 @@ void store_overwrite(void);
 enum vs_status store_load(size_t first, size_t count, struct vs_why *why);
 void store_drop_all(void);
 
+/* Of all items, and they succeed, with meters that add up. */
+void store_save_well(void);
+void store_load_well(void);
+/* Page @page of an item, which the simulation lets the host touch. */
+char *store_at(int item, size_t page);
+
 /* How many items the last load has asked for, and which came last on each
  * device (its number from 1); the one that is refused, which ends the load of
  * its device. */

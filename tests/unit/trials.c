@@ -40,8 +40,7 @@ static long at_once(void)
 static bool left_out(void)
 {
 	static unsigned long count;
-	const char *text = getenv("TRIALS_EVERY");
-	unsigned long every = text ? strtoul(text, NULL, 10) : 1;
+	unsigned long every = trials_every();
 
 	return every > 1 && count++ % every;
 }

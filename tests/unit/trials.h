@@ -7,6 +7,7 @@
 #define TESTS_TRIALS_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 struct trial {
 	int kind;		/* of life, for the body */
@@ -32,6 +33,14 @@ bool trials_once(void (*body)(void));
  * @missed of the faults at @calls calls were never reached. */
 bool trials_missed(const char *name, unsigned long missed,
 		   unsigned long calls);
+
+/* N of TRIALS_EVERY=N, without it 1. */
+static inline unsigned long trials_every(void)
+{
+	const char *text = getenv("TRIALS_EVERY");
+
+	return text ? strtoul(text, NULL, 10) : 1;
+}
 
 /* Memory that the processes share; it begins as zeros. */
 void *trials_shared(unsigned long size);
